@@ -1,0 +1,154 @@
+"""Options declared as data: one place for a value's type, range, symbol and help.
+
+A dataclass field made by `option` carries its constraint. `check` enforces it when an instance is made, `parse`
+reads it from text, `describe` lists it for help pages and programs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from amity.contract import InputError
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    symbol: str = "",
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """A dataclass field with its help line, the paper's symbol and the range of its numbers."""
+    bounds = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
+    metadata = {"help": help, "symbol": symbol, "bounds": {k: v for k, v in bounds.items() if v is not None}}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+_SIGNS = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
+_TESTS = {
+    "above": lambda value, bound: value > bound,
+    "at_least": lambda value, bound: value >= bound,
+    "below": lambda value, bound: value < bound,
+    "at_most": lambda value, bound: value <= bound,
+}
+
+
+def fields_of(cls: type) -> dict[str, dataclasses.Field[Any]]:
+    """The options of a dataclass: its fields that carry a help line."""
+    return {f.name: f for f in dataclasses.fields(cls) if "help" in f.metadata}
+
+
+def _alternatives(hint: Any) -> list[Any]:
+    """The types and literal values that a hint admits."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return [alt for arg in typing.get_args(hint) for alt in _alternatives(arg)]
+    if typing.get_origin(hint) is Literal:
+        return list(typing.get_args(hint))
+    return [hint]
+
+
+def _rule(cls: type, name: str) -> str:
+    """What a field admits, in words: "a number > 0 or softmax, group"."""
+    hint = typing.get_type_hints(cls)[name]
+    bounds = fields_of(cls)[name].metadata["bounds"]
+    span = " and ".join(f"{_SIGNS[key]} {bound:g}" for key, bound in bounds.items())
+    words: list[str] = []
+    literals: list[str] = []
+    for alternative in _alternatives(hint):
+        if alternative is float:
+            words.append(f"a number {span}".rstrip())
+        elif alternative is int:
+            words.append(f"a whole number {span}".rstrip())
+        elif alternative is bool:
+            words.append("true or false")
+        elif alternative is str:
+            words.append("text")
+        else:
+            literals.append(str(alternative))
+    if literals:
+        words.append("one of " + ", ".join(literals))
+    return " or ".join(words)
+
+
+def _admits(alternative: Any, value: Any) -> bool:
+    if alternative is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if alternative is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(alternative, type):
+        return isinstance(value, alternative)
+    return type(value) is type(alternative) and value == alternative
+
+
+def check(record: Any) -> None:
+    """Refuse an instance whose options are of the wrong type or outside their range."""
+    cls = type(record)
+    hints = typing.get_type_hints(cls)
+    for name, field in fields_of(cls).items():
+        value = getattr(record, name)
+        ok = any(_admits(alternative, value) for alternative in _alternatives(hints[name]))
+        if ok and isinstance(value, (int, float)) and not isinstance(value, bool):
+            bounds = field.metadata["bounds"]
+            ok = math.isfinite(value) and all(_TESTS[key](value, bound) for key, bound in bounds.items())
+        if not ok:
+            owner = cls.__name__.lower()
+            raise InputError(
+                f"{owner} needs {name} to be {_rule(cls, name)}, got {value!r}: "
+                f"set {name} to an allowed value (default {field.default})"
+            )
+
+
+def parse(cls: type, name: str, text: str) -> Any:
+    """Read one option from text. Range errors are left to `check`, which sees the whole instance."""
+    alternatives = _alternatives(typing.get_type_hints(cls)[name])
+    word = text.strip()
+    for alternative in alternatives:
+        if not isinstance(alternative, type) and word.lower() == str(alternative).lower():
+            return alternative
+    for kind in (bool, int, float, str):
+        if kind not in alternatives:
+            continue
+        try:
+            if kind is bool:
+                return {"true": True, "false": False}[word.lower()]
+            return kind(word)
+        except (KeyError, ValueError):
+            continue
+    raise InputError(f"{cls.__name__.lower()} needs {name} to be {_rule(cls, name)}, got {text!r}")
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The valid words, nearest first: the tail of every "unknown ..." message."""
+    known = sorted(words)
+    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    if close:
+        return f"did you mean {' or '.join(close)}? (known: {', '.join(known)})"
+    return f"known: {', '.join(known)}"
+
+
+def unknown(what: str, word: str, words: Iterable[str]) -> InputError:
+    """The error for a name that is not in a table."""
+    return InputError(f"unknown {what} {word!r}: {nearest(word, words)}")
+
+
+def describe(cls: type) -> list[Mapping[str, Any]]:
+    """Every option with its type, default, range, symbol and help, for help pages and programs."""
+    return [
+        {
+            "name": name,
+            "rule": _rule(cls, name),
+            "default": field.default,
+            "symbol": field.metadata["symbol"],
+            "help": field.metadata["help"],
+        }
+        for name, field in fields_of(cls).items()
+    ]
