@@ -12,7 +12,7 @@ a checkpoint, loading it is a resume, comparing it is a test.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 
@@ -98,10 +98,10 @@ class Turn(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """A message that forwards stored rows: receiver r gets rows[index[r]]. Gathered one receiver at a time."""
+    """A message that forwards stored rows: receiver r gets rows[chosen[r]]. Gathered one receiver at a time."""
 
     rows: Tensor  # [m, ...]
-    index: Tensor  # [who, M] int64
+    chosen: Tensor  # [who, M] int64
 
 
 class Download(NamedTuple):
@@ -109,12 +109,13 @@ class Download(NamedTuple):
 
     shared: State  # one copy for all receivers
     each: dict[str, Tensor | Pick]  # leading axis: receiver
-    weights: Tensor | None  # [who, m] the mixing matrix: recorded at the server, never sent
+    weights: Tensor | None = None  # [who, m] the mixing matrix: recorded at the server, never sent
+    notes: tuple[str, ...] = ()  # what the record should say about this round
 
     def to(self, receiver: int) -> State:
         """What the receiver at this position of `who` gets to see."""
         own = {
-            key: value.rows[value.index[receiver]] if isinstance(value, Pick) else value[receiver]
+            key: value.rows[value.chosen[receiver]] if isinstance(value, Pick) else value[receiver]
             for key, value in self.each.items()
         }
         return {**self.shared, **own}
@@ -128,22 +129,27 @@ class Method(Protocol):
     returned may share storage with them.
     """
 
-    paired: ClassVar[tuple[str, ...]]
-    """Client keys that commit only when the upload was accepted (control variates, requests)."""
-    evaluates: ClassVar[Literal["held", "server"]]
-    """The model a client holds, or one derived from the server's current state."""
-    solver: ClassVar[Solver]
-    """The protocol of the paper; `auto` values resolve to it."""
-    optimizers: ClassVar[tuple[str, ...]]
-    """Optimisers whose steps the method's equations allow."""
+    @property
+    def paired(self) -> tuple[str, ...]:
+        """Client keys that commit only when the upload was accepted (control variates, requests)."""
+
+    @property
+    def evaluates(self) -> Literal["held", "server"]:
+        """The model a client holds, or one derived from the server's current state."""
+
+    @property
+    def solver(self) -> Solver:
+        """The protocol of the paper; `auto` values resolve to it."""
+
+    @property
+    def optimizers(self) -> tuple[str, ...]:
+        """Optimisers whose steps the method's equations allow."""
 
     def init_server(self, task: Task, fed: Federation) -> State: ...
 
     def init_client(self, task: Task, fed: Federation, client: int) -> State: ...
 
-    def download(
-        self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]
-    ) -> Download:
+    def download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
         """`rng(role, key)` is a stream for this round's draws; draws over clients go in order of their keys."""
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
@@ -157,6 +163,14 @@ class Method(Protocol):
 
         `turn` is the client's turn of the round to come, so that fine-tuning sees the batches of that round.
         """
+
+
+@runtime_checkable
+class Relational(Protocol):
+    """A method whose clients learn their own weights of the others, and keep them."""
+
+    def relations(self, client: State) -> Tensor:
+        """[m] what this client thinks of the others; read for pictures in a simulation, never uploaded."""
 
 
 def model_of(state: State) -> Model:

@@ -22,14 +22,19 @@ def option(
     help: str,
     *,
     symbol: str = "",
+    key: str = "",
     above: float | None = None,
     at_least: float | None = None,
     below: float | None = None,
     at_most: float | None = None,
 ) -> Any:
-    """A dataclass field with its help line, the paper's symbol and the range of its numbers."""
+    """A dataclass field with its help line, the paper's symbol and the range of its numbers.
+
+    `key` is what users type where that cannot be the field's name (a method already has a function `local`).
+    """
     bounds = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
-    metadata = {"help": help, "symbol": symbol, "bounds": {k: v for k, v in bounds.items() if v is not None}}
+    bounds = {name: bound for name, bound in bounds.items() if bound is not None}
+    metadata = {"help": help, "symbol": symbol, "key": key, "bounds": bounds}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -43,8 +48,12 @@ _TESTS = {
 
 
 def fields_of(cls: type) -> dict[str, dataclasses.Field[Any]]:
-    """The options of a dataclass: its fields that carry a help line."""
-    return {f.name: f for f in dataclasses.fields(cls) if "help" in f.metadata}
+    """The options of a dataclass, by the key that users type: its fields that carry a help line."""
+    return {f.metadata["key"] or f.name: f for f in dataclasses.fields(cls) if "help" in f.metadata}
+
+
+def _hint(cls: type, key: str) -> Any:
+    return typing.get_type_hints(cls)[fields_of(cls)[key].name]
 
 
 def _alternatives(hint: Any) -> list[Any]:
@@ -58,7 +67,7 @@ def _alternatives(hint: Any) -> list[Any]:
 
 def _rule(cls: type, name: str) -> str:
     """What a field admits, in words: "a number > 0 or softmax, group"."""
-    hint = typing.get_type_hints(cls)[name]
+    hint = _hint(cls, name)
     bounds = fields_of(cls)[name].metadata["bounds"]
     span = " and ".join(f"{_SIGNS[key]} {bound:g}" for key, bound in bounds.items())
     words: list[str] = []
@@ -92,10 +101,9 @@ def _admits(alternative: Any, value: Any) -> bool:
 def check(record: Any) -> None:
     """Refuse an instance whose options are of the wrong type or outside their range."""
     cls = type(record)
-    hints = typing.get_type_hints(cls)
     for name, field in fields_of(cls).items():
-        value = getattr(record, name)
-        ok = any(_admits(alternative, value) for alternative in _alternatives(hints[name]))
+        value = getattr(record, field.name)
+        ok = any(_admits(alternative, value) for alternative in _alternatives(_hint(cls, name)))
         if ok and isinstance(value, (int, float)) and not isinstance(value, bool):
             bounds = field.metadata["bounds"]
             ok = math.isfinite(value) and all(_TESTS[key](value, bound) for key, bound in bounds.items())
@@ -109,7 +117,7 @@ def check(record: Any) -> None:
 
 def parse(cls: type, name: str, text: str) -> Any:
     """Read one option from text. Range errors are left to `check`, which sees the whole instance."""
-    alternatives = _alternatives(typing.get_type_hints(cls)[name])
+    alternatives = _alternatives(_hint(cls, name))
     word = text.strip()
     for alternative in alternatives:
         if not isinstance(alternative, type) and word.lower() == str(alternative).lower():

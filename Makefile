@@ -1,0 +1,60 @@
+# What people, the README and CI call. `make` alone lists the targets.
+
+# The demo: eight methods on one federation of 20 silos.
+DEMO := separate fedavg fedavg-ft fedamp heurfedamp pfedatt fedacs apple \
+        --data digits --setting practical --clients 20 --out runs/demo --force
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# The first Python that is new enough and can make a virtual environment; `make PYTHON=... setup` overrides.
+PYTHON ?=
+CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
+USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## create .venv with the versions of constraints.txt
+
+# The stamp comes last, so that an interrupted install is not taken for a complete one.
+$(STAMP): pyproject.toml constraints.txt
+	@set -e; chosen=; \
+	for python in $(CANDIDATES); do \
+	    if "$$python" -c "$(USABLE)" >/dev/null 2>&1; then chosen=$$python; break; fi; \
+	done; \
+	if [ -z "$$chosen" ]; then \
+	    echo "Amity needs Python 3.11 or newer with the venv module; tried:"; \
+	    for python in $(CANDIDATES); do \
+	        echo "  $$python: $$("$$python" --version 2>/dev/null || echo 'not usable')"; \
+	    done; \
+	    echo "Install one (on Debian and Ubuntu also python3-venv), or name it: make PYTHON=/path/to/python3 setup"; \
+	    exit 1; \
+	fi; \
+	echo "setup: $(VENV) with $$("$$chosen" --version)"; \
+	"$$chosen" -m venv --clear $(VENV)
+	@echo "setup: installing the versions of constraints.txt (torch is large: this takes a few minutes)"
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@touch $@
+	@echo "setup: done"
+
+demo: setup  ## compare eight methods on 20 silos; the report is runs/demo/report.html
+	$(BIN)/amity compare $(DEMO)
+
+# One thread per worker: two workers with a thread pool each would fight over the cores.
+test: setup  ## run the fast test suite (long reference runs: .venv/bin/pytest -m slow)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+check: setup  ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: setup  ## speed and memory benchmarks
+	$(BIN)/python benchmarks/run.py

@@ -1,0 +1,127 @@
+"""Personal cloud models: the server keeps every client's last model and sends each client its own mixture.
+
+What the attention methods (FedAMP, HeurFedAMP, PFedAtt, FedACS) have in common: state, storage, sending, and the
+client's proximal step. They differ in the rule that turns similarities into weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from amity.attention import group_self_weight
+from amity.contract import MODEL, Download, Federation, InputError, Model, State, Turn, model_of
+from amity.task import Task
+from amity.train import proximal, train
+from amity.vectors import mix, mix_models
+
+Rule = Callable[[Tensor, Tensor], Tensor]
+"""(similarities of a pool [n, n], its members [n]) -> mixing matrix [n, n]."""
+
+
+def first_models(task: Task, fed: Federation, init: Literal["shared", "independent"]) -> State:
+    """The server at the start: every client's first model, which clients were heard, and the public facts."""
+    if init == "shared":
+        model = task.initial(fed)
+        # One stored row shown m times: it costs nothing until the first uploads replace it.
+        models = {key: value.expand(fed.clients, -1) for key, value in model.items()}
+    else:
+        own = [task.initial(fed, client) for client in range(fed.clients)]
+        models = {key: torch.stack([model[key] for model in own]) for key in MODEL}
+    facts = {"heard": torch.zeros(fed.clients, dtype=torch.bool), "rounds": torch.tensor(fed.rounds), "keys": fed.keys}
+    return {**models, **facts}
+
+
+def first_model(task: Task, fed: Federation, client: int, init: Literal["shared", "independent"]) -> State:
+    """A client at the start: its model, and the length of the run (step sizes follow it)."""
+    model = task.initial(fed, client if init == "independent" else None)
+    return {**model, "rounds": torch.tensor(fed.rounds)}
+
+
+def store(server: State, who: Tensor, uploads: State) -> State:
+    """The server with the uploaded models in place of the older ones."""
+    heard = server["heard"].index_fill(0, who, True)
+    if len(who) == len(heard):
+        return {**server, **uploads, "heard": heard}
+    return {**server, **{key: server[key].index_copy(0, who, uploads[key]) for key in MODEL}, "heard": heard}
+
+
+def send(
+    server: State,
+    who: Tensor,
+    pool: Literal["active", "latest"],
+    similarity: Callable[[Tensor, Tensor | None], Tensor],
+    rule: Rule,
+    notes: tuple[str, ...] = (),
+) -> Download:
+    """u_i = sum_j xi_ij w_j for i in `who`, j in the pool and i itself.
+
+    `active`: the pool is `who`. `latest`: every client ever heard from, with its last upload; a client that was
+    never heard sees the pool and itself, and nobody sees it.
+    """
+    heard = server["heard"].clone()
+    if pool == "active":
+        heard = torch.zeros_like(heard).index_fill(0, who, True)
+    members = (heard | torch.zeros_like(heard).index_fill(0, who, True)).nonzero()[:, 0]
+    index = None if len(members) == len(heard) else members
+    pairs = similarity(server["params"], index)  # [n, n]
+
+    at = torch.full((len(heard),), -1).index_copy(0, members, torch.arange(len(members)))  # client -> place
+    known = at[heard.nonzero()[:, 0]]
+    square = torch.zeros(len(members), len(members), dtype=torch.float64)
+    if len(known):
+        square[known[:, None], known] = rule(pairs[known[:, None], known], members[known])
+    for place in at[who[~heard[who]]].tolist():
+        seen = torch.cat([known, torch.tensor([place])])
+        square[place, seen] = rule(pairs[seen[:, None], seen], members[seen])[-1]
+
+    weights = square[at[who]]  # [who, n]
+    models = mix_models(weights, model_of(server), index)
+    convex = (weights >= 0).all(1)
+    if not convex.all() and server["buffers"].shape[1]:
+        own = torch.eye(len(members), dtype=torch.float64)[at[who]]
+        kept = torch.where(convex[:, None], weights, own)
+        models["buffers"] = mix(kept, server["buffers"], index)
+        notes = (*notes, "negative weights: buffers stay local")
+    full = torch.zeros(len(who), len(heard), dtype=torch.float64).index_copy(1, members, weights)
+    return Download({}, dict(models), full, notes)
+
+
+def step_size(alpha: float, round: int, rounds: int) -> float:
+    """alpha_k: multiplied by 0.1 after each third of the rounds."""
+    third = min(2, 3 * (round - 1) // max(1, rounds))
+    return float(alpha * 0.1**third)
+
+
+def proximal_step(
+    task: Task, client: State, down: Model, turn: Turn, *, pull: float, start: Literal["cloud", "own"]
+) -> tuple[State, State]:
+    """w_i ~ argmin F_i(w) + (pull/2) |w - u_i|^2, descended from the cloud model u_i or from the client's own."""
+    begin = down if start == "cloud" else model_of(client)
+    terms = [proximal(pull, down["params"])] if pull else []
+    model = train(task, begin, turn, terms=terms)
+    return {**client, **model}, model
+
+
+def oracle_groups(fed: Federation, self_weight: object) -> State:
+    """The groups as server state, where a rule asks for them."""
+    if self_weight != "group":
+        return {}
+    if fed.groups is None:
+        raise InputError(
+            "self_weight=group needs to know each client's group, but this federation has none: "
+            "use self_weight=softmax or a number"
+        )
+    return {"groups": fed.groups}
+
+
+def self_weights(server: State, members: Tensor, self_weight: float | str, counts_self: bool) -> Tensor | None:
+    """xi_ii for a pool: a number for all, 1/(N_i + 1) by group, or None to let the softmax decide."""
+    if self_weight == "softmax":
+        return None
+    if self_weight == "group":
+        return group_self_weight(server["groups"][members], counts_self)
+    return torch.full((len(members),), float(self_weight), dtype=torch.float64)

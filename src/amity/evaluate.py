@@ -1,0 +1,116 @@
+"""Numbers about a run: accuracy over silos, the best round, who learns from whom, paired tests.
+
+Accuracies are in percent, one per silo. NaN stands for a silo without test examples: no mean counts it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.floating[Any]]
+
+LEAST_WEIGHT = 1e-12
+
+
+def _measured(accuracies: Sequence[float]) -> list[float]:
+    return [value for value in accuracies if not math.isnan(value)]
+
+
+def mean(accuracies: Sequence[float]) -> float:
+    """Unweighted mean over silos: a small silo counts as much as a large one."""
+    values = _measured(accuracies)
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def worst(accuracies: Sequence[float]) -> float:
+    """The accuracy of the silo that is served worst."""
+    return min(_measured(accuracies), default=math.nan)
+
+
+def spread(accuracies: Sequence[float]) -> float:
+    """Standard deviation over silos. They are all the silos there are, not a sample, so ddof is 0."""
+    values = _measured(accuracies)
+    return float(np.std(values)) if values else math.nan
+
+
+class Best(NamedTuple):
+    """The round with the best mean test accuracy so far; its mean is the BMTA."""
+
+    round: int
+    mean: float
+    accuracies: tuple[float, ...]
+
+
+def better(best: Best | None, round: int, accuracies: Sequence[float]) -> Best:
+    """The best round after one more. The first round to attain a mean keeps it."""
+    new = Best(round, mean(accuracies), tuple(accuracies))
+    if best is None or math.isnan(best.mean) or new.mean > best.mean:
+        return new
+    return best
+
+
+def block_score(weights: npt.ArrayLike, groups: Sequence[int | None] | None) -> float | None:
+    """Mean weight within groups, off the diagonal, over the mean weight between groups.
+
+    Weights count by size, since some methods allow negative ones. NaN rows (clients that were not asked) and
+    clients of no known group are left out. The mean between groups is floored at 1e-12, so that a perfect
+    separation is a large number and not infinity. None where there is nothing to compare: no groups, one
+    group, only groups of one.
+    """
+    matrix = np.abs(np.asarray(weights, dtype=np.float64))  # [m, m]
+    if groups is None:
+        return None
+    label = np.array([math.nan if group is None else group for group in groups], dtype=np.float64)  # [m]
+    pair = ~np.isnan(matrix) & ~np.isnan(label)[:, None] & ~np.isnan(label)[None, :]
+    same = label[:, None] == label[None, :]
+    within = matrix[pair & same & ~np.eye(len(matrix), dtype=bool)]
+    between = matrix[pair & ~same]
+    if not within.size or not between.size:
+        return None
+    return float(within.mean() / max(between.mean(), LEAST_WEIGHT))
+
+
+def collaborators(weights: npt.ArrayLike) -> Floats:
+    """The effective number of clients that each client learns from, itself included: 1 / sum(w^2).
+
+    Weights count by size, scaled to sum 1 per row: equal weights on k clients give k. NaN for clients that
+    were not asked and for rows of zeros.
+    """
+    matrix = np.abs(np.asarray(weights, dtype=np.float64))  # [m, m]
+    total = matrix.sum(axis=1, keepdims=True)
+    total[total == 0] = math.nan
+    share = matrix / total
+    return np.asarray(1 / (share**2).sum(axis=1))
+
+
+class Wilcoxon(NamedTuple):
+    """A two-sided Wilcoxon signed-rank test."""
+
+    p: float
+    zeros: int  # pairs without a difference: dropped before ranking
+
+
+def wilcoxon(a: Sequence[float], b: Sequence[float]) -> Wilcoxon:
+    """Do two methods differ over the same silos? Pairs are the silos' accuracies under either method.
+
+    Exact for up to 25 differences without ties; otherwise the normal approximation with tie correction.
+    """
+    if len(a) != len(b):
+        raise ValueError(f"a paired test needs the same silos on both sides, got {len(a)} and {len(b)}")
+    from scipy.stats import wilcoxon as signed_rank  # type: ignore[import-untyped, unused-ignore]  # slow to import
+
+    # 90.1 - 90.0 and 80.1 - 80.0 are a tie that binary fractions hide.
+    difference = np.round(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64), 9)
+    difference = difference[~np.isnan(difference)]
+    changed = difference[difference != 0]
+    zeros = len(difference) - len(changed)
+    if not len(changed):
+        return Wilcoxon(1.0, zeros)
+    ties = len(np.unique(np.abs(changed))) < len(changed)
+    how = "exact" if len(changed) <= 25 and not ties else "asymptotic"
+    return Wilcoxon(float(signed_rank(changed, correction=False, method=how).pvalue), zeros)

@@ -1,0 +1,80 @@
+"""HeurFedAMP: FedAMP with attention by the cosine of models, for deep networks.
+
+Huang et al., Personalized Cross-Silo Federated Learning on Non-IID Data, AAAI 2021.
+
+    xi_ij = (1 - xi_ii) exp(sigma c_ij) / sum_{h != i} exp(sigma c_ih),  j != i                 (14)
+    u_i = sum_j xi_ij w_j
+    w_i ~ argmin F_i(w) + lambda/(2 alpha_k) |w - u_i|^2        client, started at u_i
+
+c_ij is the cosine over all trainable parameters together. With a shared first model all cosines are near 1 at the
+start: `similarity_on = update` takes the cosine of w_i - w^0 instead. Self weight and start as in FedAMP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Generator, Tensor
+
+from amity import cloud
+from amity.attention import shares
+from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
+from amity.options import check, option
+from amity.task import Task
+from amity.vectors import cosines
+
+
+@dataclass(frozen=True)
+class HeurFedAMP:
+    sigma: float = option(100.0, "sharpness of the attention", symbol="sigma", at_least=0)
+    self_weight: float | Literal["softmax", "group"] = option(
+        "softmax", "xi_ii: a number, in the softmax, or by oracle group", symbol="xi_ii", at_least=0, at_most=1
+    )
+    group_counts_self: bool = option(False, "N_i of self_weight=group counts client i", symbol="N_i")
+    start: Literal["cloud", "own"] = option("cloud", "where local training begins")
+    similarity_on: Literal["params", "update"] = option("params", "cosine of w_i, or of w_i - w^0")
+    attraction: float = option(1.0, "weight of the pair term", symbol="lambda", at_least=0)
+    alpha: float = option(1e4, "step size, x0.1 after each third of the rounds", symbol="alpha_k", above=0)
+    pool: Literal["active", "latest"] = option("active", "whose models may be mixed: this round's, or all heard")
+    init: Literal["shared", "independent"] = option("shared", "one first model for all, or each its own")
+
+    paired: ClassVar[tuple[str, ...]] = ()
+    evaluates: ClassVar[Literal["held", "server"]] = "held"
+    solver: ClassVar[Solver] = Solver("adam", 1e-3)
+    optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.similarity_on == "update" and self.init == "independent":
+            raise InputError(
+                "heurfedamp needs a common first model for similarity_on=update, got init=independent: use init=shared"
+            )
+
+    def init_server(self, task: Task, fed: Federation) -> State:
+        server = {**cloud.first_models(task, fed, self.init), **cloud.oracle_groups(fed, self.self_weight)}
+        return {**server, "origin": server["params"][0].clone()} if self.similarity_on == "update" else server
+
+    def init_client(self, task: Task, fed: Federation, client: int) -> State:
+        return cloud.first_model(task, fed, client, self.init)
+
+    def download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
+        def similarity(models: Tensor, index: Tensor | None) -> Tensor:
+            return cosines(models, index, origin=server.get("origin"))
+
+        def rule(similar: Tensor, members: Tensor) -> Tensor:
+            own = cloud.self_weights(server, members, self.self_weight, self.group_counts_self)
+            return shares(self.sigma * similar, own)
+
+        return cloud.send(server, who, self.pool, similarity, rule)
+
+    def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
+        pull = self.attraction / cloud.step_size(self.alpha, turn.round, int(client["rounds"]))
+        return cloud.proximal_step(task, client, down, turn, pull=pull, start=self.start)
+
+    def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
+        return cloud.store(server, who, uploads)
+
+    def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
+        return model_of(client)

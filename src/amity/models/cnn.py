@@ -1,0 +1,24 @@
+"""The convolutional network of McMahan et al. (AISTATS 2017), which FedAMP and PFedAtt train too."""
+
+from __future__ import annotations
+
+from torch import nn
+
+
+class CNN(nn.Sequential):
+    """1,663,370 parameters for 28x28 grey images and 10 classes."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int) -> None:
+        channels, height, width = shape
+        super().__init__(
+            nn.Conv2d(channels, 32, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(64 * (height // 4) * (width // 4), 512),
+            nn.ReLU(),
+            nn.Linear(512, classes),
+        )

@@ -1,0 +1,215 @@
+"""The report's figures, as plotly's own JSON: plain dicts of data and layout.
+
+Plotly reads text as a small HTML, so every name that a user chose is escaped before it goes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from amity.record import Record
+from amity.report.table import MB, labels
+
+Figure = dict[str, Any]
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#555555")
+"""After Okabe and Ito: told apart also by colour-blind readers."""
+DASHES = ("solid", "dash", "dot", "dashdot")
+INK, PALE, ABSENT = "#1f2933", "#e4e7eb", "#d5dae0"
+NAMED = 24  # silos whose names fit along an axis
+
+
+def _colour(position: int) -> str:
+    return COLOURS[position % len(COLOURS)]
+
+
+def _layout(height: int, **more: Any) -> Figure:
+    return {
+        "height": height,
+        "autosize": True,
+        "margin": {"l": 8, "r": 16, "t": 12, "b": 8},
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        **more,
+    }
+
+
+def _axis(title: str = "", **more: Any) -> Figure:
+    return {
+        "title": {"text": title},
+        "automargin": True,
+        "gridcolor": PALE,
+        "linecolor": "#9aa5b1",
+        "zeroline": False,
+        **more,
+    }
+
+
+def curves(records: Sequence[Record]) -> Figure:
+    """Mean test accuracy per round of every run; of a single run also that of its worst silo."""
+    traces = []
+    for position, (name, record) in enumerate(zip(labels(records), records, strict=True)):
+        dash = DASHES[position // len(COLOURS) % len(DASHES)]
+        traces.append(_curve(record, "mean", escape(name), _colour(position), dash))
+    if len(records) == 1:
+        traces.append(_curve(records[0], "worst", "worst silo", _colour(1), "dot"))
+    layout = _layout(
+        400,
+        xaxis=_axis("round", rangemode="tozero", tickformat="d"),
+        yaxis=_axis("mean test accuracy, %"),
+        hovermode="x unified",
+        showlegend=True,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "xanchor": "left"},
+    )
+    return {"data": traces, "layout": layout}
+
+
+def _curve(record: Record, key: str, name: str, colour: str, dash: str) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(record.lines) <= 30 else "lines",
+        "name": name,
+        "x": [line["round"] for line in record.lines],
+        "y": [line[key] for line in record.lines],
+        "line": {"color": colour, "dash": dash, "width": 2},
+        "marker": {"size": 5},
+        "hovertemplate": "%{y:.2f} %",
+    }
+
+
+def silos(records: Sequence[Record]) -> Figure:
+    """Every silo's accuracy at the best round of its run, one box per run, the first run on top."""
+    traces = [
+        {
+            "type": "box",
+            "orientation": "h",
+            "name": escape(name),
+            "x": record.results["per_client"],
+            "text": [escape(silo) for silo in record.silos],
+            "boxpoints": "all",
+            "jitter": 0.5,
+            "pointpos": 0,
+            "line": {"color": _colour(position), "width": 1.5},
+            "fillcolor": _colour(position) + "22",
+            "marker": {"size": 6, "opacity": 0.65, "color": _colour(position)},
+            "hovertemplate": "%{text}: %{x:.2f} %<extra></extra>",
+            "hoveron": "points",
+        }
+        for position, (name, record) in enumerate(zip(labels(records), records, strict=True))
+    ]
+    layout = _layout(
+        80 + 70 * len(records),
+        xaxis=_axis("test accuracy of a silo, %"),
+        yaxis=_axis(autorange="reversed"),
+        showlegend=False,
+    )
+    return {"data": traces, "layout": layout}
+
+
+def traffic(records: Sequence[Record]) -> Figure:
+    """Bytes over the whole run, as the server sees them."""
+    names = [escape(name) for name in labels(records)]
+    kinds = {"bytes_up": "up", "bytes_down": "down", "bytes_eval": "evaluation"}
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": kind,
+            "y": names,
+            "x": [record.results[key] / MB for record in records],
+            "marker": {"color": colour},
+            "hovertemplate": "%{y}, " + kind + ": %{x:,.2f} MB<extra></extra>",
+        }
+        for (key, kind), colour in zip(kinds.items(), (COLOURS[0], COLOURS[5], "#b0b8c1"), strict=True)
+    ]
+    layout = _layout(
+        110 + 36 * len(records),
+        barmode="stack",
+        xaxis=_axis("MB", rangemode="tozero"),
+        yaxis=_axis(autorange="reversed", type="category"),
+        showlegend=True,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
+    )
+    return {"data": traces, "layout": layout}
+
+
+def _order(record: Record) -> list[int]:
+    """Silos of one group side by side; those of no group last."""
+    groups = record.facts.get("groups")
+    if groups is None:
+        return list(range(len(record.silos)))
+    last = max((group for group in groups if group is not None), default=0) + 1
+    return sorted(range(len(groups)), key=lambda silo: last if groups[silo] is None else groups[silo])
+
+
+def _edges(record: Record, order: Sequence[int]) -> list[float]:
+    """Where one group ends and the next begins, between positions on the axis."""
+    groups = record.facts.get("groups") or [None] * len(order)
+    return [at - 0.5 for at in range(1, len(order)) if groups[order[at]] != groups[order[at - 1]]]
+
+
+def _scale(matrix: np.ndarray[Any, Any]) -> Figure:
+    """Colours, up to the largest weight off the diagonal: what a silo gives itself would drown the rest."""
+    size = np.abs(np.nan_to_num(matrix))
+    others = size[~np.eye(len(size), dtype=bool)]
+    top = float(others.max(initial=0.0)) or float(size.max(initial=0.0)) or 1.0
+    if np.nanmin(matrix, initial=0.0) < 0:
+        return {"colorscale": "RdBu", "reversescale": False, "zmin": -top, "zmax": top}
+    return {"colorscale": [[0, "#f7fbff"], [0.5, "#6baed6"], [1, "#08306b"]], "zmin": 0.0, "zmax": top}
+
+
+def _short(name: str) -> str:
+    return escape(name if len(name) <= 16 else name[:15] + "…")
+
+
+def weights(record: Record) -> Figure:
+    """Who learned from whom in the last recorded round: receivers down, givers across, ordered by group."""
+    order = _order(record)
+    count = len(order)
+    matrix = record.weights[max(record.weights)][np.ix_(order, order)].astype(np.float64)
+    groups = record.facts.get("groups") or [None] * count
+    told = ["" if groups[silo] is None else f" (group {groups[silo]})" for silo in order]
+    names = [escape(record.silos[silo]) + group for silo, group in zip(order, told, strict=True)]
+    named = count <= NAMED
+    heat = {
+        "type": "heatmap",
+        "z": [[None if np.isnan(value) else value for value in row] for row in matrix.tolist()],
+        "x": list(range(count)),
+        "y": list(range(count)),
+        "customdata": [[[receiver, giver] for giver in names] for receiver in names],
+        "hovertemplate": "%{customdata[0]}<br>from %{customdata[1]}: %{z:.4f}<extra></extra>",
+        "hoverongaps": False,
+        "xgap": int(named),
+        "ygap": int(named),
+        "colorbar": {"thickness": 12, "outlinewidth": 0, "tickformat": ".2~g"},
+        **_scale(matrix),
+    }
+    ticks = {
+        "tickvals": list(range(count)),
+        "ticktext": [_short(record.silos[silo]) for silo in order],
+        "showticklabels": named,
+        "showgrid": False,
+        "showline": False,
+        "constrain": "domain",
+    }
+    low, high = -0.5, count - 0.5
+    layout = _layout(
+        430,
+        plot_bgcolor=ABSENT,
+        xaxis=_axis("from", range=[low, high], tickangle=-45, **ticks),
+        yaxis=_axis("to", range=[high, low], scaleanchor="x", **ticks),
+        shapes=_borders(_edges(record, order), low, high),
+    )
+    return {"data": [heat], "layout": layout}
+
+
+def _borders(edges: Sequence[float], low: float, high: float) -> list[Figure]:
+    line = {"type": "line", "line": {"color": COLOURS[1], "width": 1.5}}
+    down = [{**line, "x0": at, "x1": at, "y0": low, "y1": high} for at in edges]
+    across = [{**line, "x0": low, "x1": high, "y0": at, "y1": at} for at in edges]
+    return [*down, *across]

@@ -1,0 +1,193 @@
+"""The report: one HTML file that needs no network, no server and no other file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from amity.contract import InputError
+from amity.record import Record, replacing
+from amity.report import figures
+from amity.report.table import HEADINGS, cells, labels, rows
+
+STYLE = """
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { margin: 0; background: #f5f7fa; color: #1f2933; font: 16px/1.55 system-ui, sans-serif; }
+main { max-width: 72rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
+h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 .5rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.15rem; margin: 0 0 .25rem; }
+h3 { font-size: 1rem; margin: .5rem 0 0; overflow-wrap: anywhere; }
+p { margin: .25rem 0 .75rem; max-width: 46rem; }
+section { background: #fff; border: 1px solid #e4e7eb; border-radius: 8px; }
+section { padding: 1rem 1.25rem; margin-top: 1rem; }
+.facts { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; margin: 0; }
+.facts div { display: flex; gap: .4rem; min-width: 0; }
+.facts dt, .note { color: #52606d; }
+.facts dd { margin: 0; font-weight: 600; overflow-wrap: anywhere; }
+.note { font-size: .9rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: #52606d; font-size: .9rem; caption-side: bottom; padding-top: .5rem; }
+th, td { padding: .4rem .6rem; text-align: right; border-bottom: 1px solid #e4e7eb; white-space: nowrap; }
+th:first-child { text-align: left; }
+thead th { color: #52606d; font-weight: 600; font-size: .9rem; border-bottom: 2px solid #cbd2d9; }
+tbody th { font-weight: 500; max-width: 22rem; white-space: normal; overflow-wrap: anywhere; }
+tr.best th, tr.best td { font-weight: 700; background: #eef6fb; }
+figure { margin: 0; min-width: 0; }
+.grid { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
+pre { overflow-x: auto; background: #f5f7fa; padding: .75rem; border-radius: 6px; font-size: .85rem; }
+summary { cursor: pointer; overflow-wrap: anywhere; }
+"""
+
+DRAW = """
+for (const figure of JSON.parse(document.getElementById("figures").textContent))
+  Plotly.newPlot(figure.id, figure.data, figure.layout, {responsive: true, displaylogo: false});
+"""
+
+# Nothing may be loaded from anywhere: a report of private results must not call home.
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def write_report(records: Sequence[Record], path: str | Path) -> Path:
+    """Write the report of one or several runs to a file, or to `report.html` in a directory."""
+    if not records:
+        raise InputError("a report needs at least one run, got none: give run directories")
+    path = Path(path)
+    if path.is_dir():
+        path = path / "report.html"
+    page = _page(records)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise InputError(
+            f"cannot write the report to {path} ({error.strerror}): give another path"
+        ) from error
+    return path
+
+
+def _page(records: Sequence[Record]) -> str:
+    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped, unused-ignore]  # slow to import
+
+    drawn: dict[str, figures.Figure] = {}
+    names = [escape(name) for name in labels(records)]
+    title = names[0] if len(records) == 1 else f"{len(records)} runs compared"
+    sections = [
+        _results(records),
+        _section(
+            "Accuracy per round",
+            "Mean over silos, each by its own personal model.",
+            _figure(drawn, "curves", figures.curves(records), "Line chart of mean test accuracy per round"),
+        ),
+        _section(
+            "Accuracy per silo",
+            "At the best round of each run. A point is a silo: a method can serve most well and a few badly.",
+            _figure(drawn, "silos", figures.silos(records), "Box plot of test accuracy over silos per run"),
+        ),
+        _collaboration(records, names, drawn),
+        _section(
+            "Traffic",
+            "Summed over silos and rounds. Evaluation is what is sent only to measure.",
+            _figure(drawn, "traffic", figures.traffic(records), "Bar chart of megabytes per run"),
+        ),
+        _configurations(records, names),
+    ]
+    content = [{"id": key, **figure} for key, figure in drawn.items()]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>Amity: {title}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<header>
+<h1>{title}</h1>
+{_facts(records)}
+</header>
+{"".join(sections)}
+</main>
+<script type="application/json" id="figures">{_embedded(content)}</script>
+<script>{get_plotlyjs()}</script>
+<script>{DRAW}</script>
+</body>
+</html>
+"""
+
+
+def _embedded(content: Any) -> str:
+    """JSON inside a script element: no `<` in it, so that no text can end the element."""
+    return json.dumps(content, allow_nan=False).replace("<", "\\u003c")
+
+
+def _facts(records: Sequence[Record]) -> str:
+    """What the runs have in common; where they differ, all values."""
+    entries = []
+    for key in ("data", "setting", "model", "clients", "rounds", "seed", "engine", "version"):
+        values = dict.fromkeys(str(record.results[key]) for record in records)
+        name = "silos" if key == "clients" else key
+        entries.append(f"<div><dt>{name}</dt><dd>{escape(', '.join(values))}</dd></div>")
+    return f'<dl class="facts">{"".join(entries)}</dl>'
+
+
+def _section(heading: str, note: str, body: str) -> str:
+    return f'<section><h2>{heading}</h2><p class="note">{note}</p>{body}</section>\n'
+
+
+def _figure(drawn: dict[str, figures.Figure], key: str, figure: figures.Figure, label: str) -> str:
+    drawn[key] = figure
+    height = figure["layout"]["height"]  # room is kept while the page loads
+    return f'<figure id="{key}" role="img" aria-label="{label}" style="min-height:{height}px"></figure>'
+
+
+def _results(records: Sequence[Record]) -> str:
+    head = "".join(f'<th scope="col">{heading}</th>' for heading in HEADINGS.values())
+    body = ""
+    for row in rows(records):
+        name, *numbers = (escape(text) for text in cells(row))
+        best = row.best and len(records) > 1
+        mark = ' <span aria-label="best">★</span>' if best else ""
+        values = "".join(f"<td>{number}</td>" for number in numbers)
+        body += f'<tr{" class=best" if best else ""}><th scope="row">{name}{mark}</th>{values}</tr>\n'
+    caption = (
+        "BMTA is the best mean test accuracy over rounds; it selects on the test set, so read it beside the "
+        "last round. Worst silo and spread (standard deviation over silos) are those of the best round. The "
+        "block score is the mean weight within groups of alike silos over the mean weight between them."
+    )
+    table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    noscript = "<noscript><p>The figures below need JavaScript; the table does not.</p></noscript>"
+    return f'<section><h2>Results</h2><div class="scroll">{table}</div>{noscript}</section>\n'
+
+
+def _collaboration(records: Sequence[Record], names: Sequence[str], drawn: dict[str, figures.Figure]) -> str:
+    maps = ""
+    for position, (name, record) in enumerate(zip(names, records, strict=True)):
+        if not record.weights:
+            continue
+        label = f"Heat map of collaboration weights of {name}"
+        body = _figure(drawn, f"weights-{position}", figures.weights(record), label)
+        maps += f"<div><h3>{name}, round {max(record.weights)}</h3>{body}</div>"
+    note = (
+        "How much each silo (row) takes from each other (column) in the last recorded round. Silos of one "
+        "group lie side by side, with lines between groups. Colours end at the largest weight between two "
+        "different silos; grey rows are silos that were not asked in that round."
+    )
+    return _section("Who learns from whom", note, f'<div class="grid">{maps}</div>') if maps else ""
+
+
+def _configurations(records: Sequence[Record], names: Sequence[str]) -> str:
+    parts = [
+        f"<details><summary>{name}</summary><pre>{escape(tomli_w.dumps(record.config))}</pre></details>"
+        for name, record in zip(names, records, strict=True)
+    ]
+    return _section("Configuration", "What each run was asked to do.", "".join(parts))

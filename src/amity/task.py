@@ -1,0 +1,251 @@
+"""A learning task: an nn.Module and a loss over flat models.
+
+Each thread owns a workspace: a copy of the module whose parameters, gradients and buffers are views into flat
+vectors. `gradient` at the workspace's own vectors copies nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from amity.contract import Federation, InputError, Model, Score, Split
+from amity.streams import stream
+from amity.vectors import Layout, length
+
+_EVALUATION_BATCH = 1000
+
+
+class Task:
+    """What is learnt: a model family and its loss.
+
+    `make` builds a module; its own initialisation is used, from a keyed stream. `start` gives every client these
+    weights instead of a random draw.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], nn.Module],
+        shape: torch.Size | tuple[int, ...],
+        classes: int,
+        *,
+        loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+        start: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.make = make
+        self.classes = classes
+        self.loss = loss
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self._template = self._build(0)
+        self.layout = Layout.of(self._template)
+        self.size = length(self.layout.params)  # d
+        self.normalises_batches = any(isinstance(m, _BatchNorm) for m in self._template.modules())
+        self._threads = _Threads()
+        if self.size == 0:
+            raise InputError("a model needs at least one trainable parameter, this one has none: check requires_grad")
+        self.draws = self._probe(tuple(shape))
+        self._start = None if start is None else self.import_state(start)
+
+    @property
+    def starts_given(self) -> bool:
+        """Whether the first weights were given rather than drawn."""
+        return self._start is not None
+
+    def initial(self, fed: Federation, client: int | None = None) -> Model:
+        """The first model: one for all, or a client's own (`init = independent`)."""
+        if self._start is not None:
+            if client is not None:
+                raise InputError(
+                    "independent first models need random weights, but weights were given: "
+                    "use init=shared, or leave out --init-from"
+                )
+            return dict(self._start)
+        key = 0 if client is None else int(fed.keys[client])
+        return self.init(stream(fed.seed, "init", key))
+
+    def init(self, rng: Generator) -> Model:
+        """A model with the module's own random initialisation."""
+        return self._flat(self._build(rng.initial_seed()))
+
+    def prepare(self, split: Split) -> Split:
+        """Data in the type, place and memory order in which batches are read."""
+        x = split.x.to(self.device, self.dtype if split.x.is_floating_point() else split.x.dtype)
+        if x.dim() == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
+        return Split(x, split.y.to(self.device))
+
+    def working(self, model: Model) -> Model:
+        """This thread's own vectors, holding a copy of the model.
+
+        `gradient` at them copies nothing and advances their buffers in place; they are overwritten by the
+        thread's next call of `working`, `gradient` at another model, or `evaluate`.
+        """
+        return self._workspace().load(model)
+
+    def release(self, working: Model) -> Model:
+        """A copy of the working vectors that nothing overwrites."""
+        self._workspace().read_counts()
+        return {key: value.clone() for key, value in working.items()}
+
+    def gradient(self, model: Model, batch: Split, rng: Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Mean loss on the batch and its gradient [d]; the gradient is valid until the thread's next call.
+
+        `rng` feeds a model that draws random numbers itself (Dropout), so that threads cannot disturb each other.
+        """
+        space = self._workspace()
+        space.load(model)
+        space.module.train()
+        space.gradient.zero_()
+        with _Keyed(rng) if self.draws and rng is not None else _nothing():
+            loss = self.loss(space.module(batch.x), batch.y)
+        loss.backward()
+        return loss.detach(), space.gradient
+
+    def evaluate(self, model: Model, split: Split) -> Score:
+        """Which examples the model gets right, and its summed loss."""
+        space = self._workspace()
+        space.load(model)
+        space.module.eval()
+        right, loss = [], 0.0
+        with torch.no_grad():
+            for x, y in zip(split.x.split(_EVALUATION_BATCH), split.y.split(_EVALUATION_BATCH), strict=True):
+                out = space.module(x)
+                right.append(out.argmax(1) == y)
+                loss += self.loss(out, y).item() * len(y)
+        return Score(torch.cat(right).cpu(), loss)
+
+    def module(self, model: Model) -> nn.Module:
+        """A stand-alone module with these weights, in evaluation mode."""
+        module = copy.deepcopy(self._template)
+        module.load_state_dict(self.layout.tensors(model), strict=False)
+        return module.eval()
+
+    def export_state(self, model: Model) -> dict[str, Tensor]:
+        """A `state_dict` with the module's own names, shapes and memory order."""
+        module = self.module(model)
+        return {name: value.detach().cpu().contiguous().clone() for name, value in module.state_dict().items()}
+
+    def import_state(self, state: Mapping[str, Tensor]) -> Model:
+        """The flat model of a `state_dict`; it must fit the module."""
+        module = copy.deepcopy(self._template)
+        try:
+            module.load_state_dict(dict(state))
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"first weights must fit the model: {reason}") from None
+        model = self._flat(module)
+        if not all(torch.isfinite(model[key]).all() for key in ("params", "buffers")):
+            raise InputError("first weights must be finite numbers, got NaN or infinity: give other weights")
+        return model
+
+    def _build(self, seed: int) -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.make().to(self.device, self.dtype)
+
+    def _flat(self, module: nn.Module) -> Model:
+        tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        model = self.layout.flatten({k: v.detach().cpu() for k, v in tensors.items()}, self.dtype)
+        return {key: value.to(self.device) for key, value in model.items()}
+
+    def _probe(self, shape: tuple[int, ...]) -> bool:
+        """Check the output's shape on two blank examples; tell whether the model draws random numbers."""
+        module = copy.deepcopy(self._template).train()
+        x = torch.zeros(2, *shape, dtype=self.dtype, device=self.device)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            before = torch.get_rng_state()
+            try:
+                out = module(x)
+            except (RuntimeError, ValueError, TypeError, IndexError) as error:
+                reason = " ".join(str(error).split())
+                raise InputError(f"the model must accept examples of shape {shape}, but it failed: {reason}") from error
+            drew = not torch.equal(before, torch.get_rng_state())
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        if got != (2, self.classes):
+            raise InputError(
+                f"a model must give one score per class, [n, {self.classes}], got {got} for n = 2: "
+                f"change its last layer to {self.classes} outputs"
+            )
+        return drew
+
+    def _workspace(self) -> _Workspace:
+        if self._threads.space is None:
+            self._threads.space = _Workspace(copy.deepcopy(self._template), self.layout, self.dtype, self.device)
+        return self._threads.space
+
+
+class _Threads(threading.local):
+    """What each thread keeps for itself."""
+
+    space: _Workspace | None = None
+
+
+class _Workspace:
+    """One thread's module, bound to flat vectors."""
+
+    def __init__(self, module: nn.Module, layout: Layout, dtype: torch.dtype, device: torch.device) -> None:
+        self.module = module
+        self.gradient = torch.zeros(length(layout.params), dtype=dtype, device=device)
+        self.vectors: Model = {
+            "params": torch.zeros_like(self.gradient),
+            "buffers": torch.zeros(length(layout.buffers), dtype=dtype, device=device),
+            "counts": torch.zeros(length(layout.counts), dtype=torch.int64, device=device),
+        }
+        params = dict(module.named_parameters())
+        for slot in layout.params:
+            params[slot.name].data = slot.view(self.vectors["params"])
+            params[slot.name].grad = slot.view(self.gradient)
+        for slot in layout.buffers:
+            _replace_buffer(module, slot.name, slot.view(self.vectors["buffers"]))
+        # Counters keep their integer type inside the module (they may be used as indices) and are copied.
+        buffers = dict(module.named_buffers())
+        self._counters = [(buffers[s.name], s.view(self.vectors["counts"])) for s in layout.counts]
+
+    def load(self, model: Model) -> Model:
+        """Copy a model in, unless it is this workspace's own."""
+        if model["params"] is not self.vectors["params"]:
+            for key, value in self.vectors.items():
+                value.copy_(model[key])
+            for inside, flat in self._counters:
+                inside.copy_(flat)
+        return self.vectors
+
+    def read_counts(self) -> None:
+        for inside, flat in self._counters:
+            flat.copy_(inside)
+
+
+def _replace_buffer(module: nn.Module, name: str, value: Tensor) -> None:
+    owner, _, leaf = name.rpartition(".")
+    module.get_submodule(owner)._buffers[leaf] = value
+
+
+def _nothing() -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+class _Keyed(TorchDispatchMode):
+    """Every random operation inside draws from the given generator instead of the process-wide one."""
+
+    def __init__(self, rng: Generator) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.rng = rng
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        takes = any(argument.name == "generator" for argument in func._schema.arguments)
+        if takes and kwargs.get("generator") is None:
+            kwargs["generator"] = self.rng
+        return func(*args, **kwargs)

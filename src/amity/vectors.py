@@ -1,0 +1,168 @@
+"""Modules as flat vectors, and the algebra of many models at once.
+
+A federation of m models is a matrix W [m, d]. Everything that looks at pairs of models goes through one Gram
+matrix, and everything that mixes models through one matrix product; both are streamed over blocks of columns in
+float64, so that beyond W they need O(m^2 + m * block) memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from amity.contract import Model
+
+_BLOCK_NUMBERS = 1 << 22  # float64 numbers alive in one block of columns: 32 MiB
+
+
+class Slot(NamedTuple):
+    """Where one tensor of a module lies in the flat vector."""
+
+    name: str
+    shape: torch.Size
+    start: int
+
+    def view(self, flat: Tensor) -> Tensor:
+        """This slot of the vector, shaped like the module's tensor.
+
+        Convolution weights [out, in, h, w] lie channels-last (out, h, w, in) inside the vector: the order that the
+        convolution kernels read. It is the same for all clients and undone on export.
+        """
+        part = flat[self.start : self.start + self.shape.numel()]
+        if len(self.shape) != 4:
+            return part.view(self.shape)
+        out, inner, height, width = self.shape
+        return part.view(out, height, width, inner).permute(0, 3, 1, 2)
+
+
+class Layout(NamedTuple):
+    """The fixed order of a module's trainable parameters, float buffers and integer counters."""
+
+    params: tuple[Slot, ...]
+    buffers: tuple[Slot, ...]
+    counts: tuple[Slot, ...]
+
+    @staticmethod
+    def of(module: nn.Module) -> Layout:
+        buffers = dict(module.named_buffers())
+        return Layout(
+            _slots({name: p for name, p in module.named_parameters() if p.requires_grad}),
+            _slots({name: b for name, b in buffers.items() if b.is_floating_point()}),
+            _slots({name: b for name, b in buffers.items() if not b.is_floating_point()}),
+        )
+
+    def flatten(self, tensors: dict[str, Tensor], dtype: torch.dtype) -> Model:
+        """One model from a module's named tensors."""
+        return {
+            "params": _flatten(self.params, tensors, dtype),
+            "buffers": _flatten(self.buffers, tensors, dtype),
+            "counts": _flatten(self.counts, tensors, torch.int64),
+        }
+
+    def tensors(self, model: Model) -> dict[str, Tensor]:
+        """The named tensors of a model, in the module's own shapes and memory order."""
+        slots = zip(("params", "buffers", "counts"), self, strict=True)
+        return {s.name: s.view(model[key]).contiguous() for key, part in slots for s in part}
+
+
+def _slots(tensors: dict[str, Tensor]) -> tuple[Slot, ...]:
+    out, start = [], 0
+    for name, tensor in tensors.items():
+        out.append(Slot(name, tensor.shape, start))
+        start += tensor.numel()
+    return tuple(out)
+
+
+def length(slots: tuple[Slot, ...]) -> int:
+    return slots[-1].start + slots[-1].shape.numel() if slots else 0
+
+
+def _flatten(slots: tuple[Slot, ...], tensors: dict[str, Tensor], dtype: torch.dtype) -> Tensor:
+    flat = torch.zeros(length(slots), dtype=dtype)
+    for slot in slots:
+        slot.view(flat).copy_(tensors[slot.name].detach())
+    return flat
+
+
+def _blocks(matrix: Tensor, index: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
+    """Blocks of columns in float64, of all rows or of those indexed."""
+    count = len(matrix) if index is None else len(index)
+    step = max(1, _BLOCK_NUMBERS // max(1, count))
+    for start in range(0, matrix.shape[1], step):
+        part = slice(start, start + step)
+        block = matrix[:, part] if index is None else matrix[index, part]
+        yield part, block.double()
+
+
+def gram(matrix: Tensor, index: Tensor | None = None, *, origin: Tensor | None = None) -> Tensor:
+    """Inner products of the (indexed) rows, less an origin if one is given, in float64.  # [n, n]"""
+    count = len(matrix) if index is None else len(index)
+    out = torch.zeros(count, count, dtype=torch.float64, device=matrix.device)
+    for part, block in _blocks(matrix, index):
+        if origin is not None:
+            block = block - origin[part].double()
+        out.addmm_(block, block.T)
+    return out
+
+
+def squared_distances(matrix: Tensor, index: Tensor | None = None) -> Tensor:
+    """d_ij^2 of the (indexed) rows, diagonal exactly 0.  # [n, n]
+
+    The mean row is subtracted first: distances do not change, and models that are close to each other but far
+    from the origin keep their distance.
+    """
+    count = len(matrix) if index is None else len(index)
+    products = torch.zeros(count, count, dtype=torch.float64, device=matrix.device)
+    for _, block in _blocks(matrix, index):
+        block = block - block.mean(0)
+        products.addmm_(block, block.T)
+    norms = products.diagonal()
+    out = (norms[:, None] + norms[None, :] - 2 * products).clamp_(min=0)
+    return out.fill_diagonal_(0)
+
+
+def cosines(matrix: Tensor, index: Tensor | None = None, *, origin: Tensor | None = None, eps: float = 1e-12) -> Tensor:
+    """Cosines of the (indexed) rows, seen from an origin; 0 for a row shorter than eps, diagonal exactly 1."""
+    products = gram(matrix, index, origin=origin)
+    norms = products.diagonal().sqrt()
+    scale = norms[:, None] * norms[None, :]
+    short = (norms < eps)[:, None] | (norms < eps)[None, :]
+    out = torch.where(short, torch.zeros_like(products), products / scale.masked_fill(short, 1.0))
+    return out.clamp_(-1, 1).fill_diagonal_(1)
+
+
+def mix(weights: Tensor, matrix: Tensor, index: Tensor | None = None) -> Tensor:
+    """weights @ matrix over the (indexed) rows, summed in float64, in the matrix' own type.  # [r, d]"""
+    weights = weights.double()
+    out = matrix.new_empty(len(weights), matrix.shape[1])
+    for part, block in _blocks(matrix, index):
+        out[:, part] = weights @ block
+    return out
+
+
+def largest(weights: Tensor, counts: Tensor, index: Tensor | None = None) -> Tensor:
+    """Per row the largest counter among the models that have a weight in it.  # [r, c]"""
+    chosen = counts if index is None else counts[index]
+    masked = torch.where(weights[:, :, None] != 0, chosen[None], torch.iinfo(counts.dtype).min)
+    return masked.amax(1)
+
+
+def mix_models(weights: Tensor, models: Model, index: Tensor | None = None) -> Model:
+    """Rows of mixed models: parameters and float buffers by weight, counters by their maximum.
+
+    Buffers follow only a row that is non-negative and sums to 1: any other could give a negative variance.
+    """
+    return {
+        "params": mix(weights, models["params"], index),
+        "buffers": mix(weights, models["buffers"], index),
+        "counts": largest(weights, models["counts"], index),
+    }
+
+
+def weighted_mean(models: Model, weights: Tensor) -> Model:
+    """One model: the mean over the leading axis, weights renormalised over those present."""
+    share = weights.double() / weights.double().sum()
+    return {key: value[0] for key, value in mix_models(share[None], models).items()}

@@ -1,0 +1,121 @@
+"""Expected numbers are worked out by hand; the derivation stands beside each."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amity import evaluate
+
+NAN = math.nan
+
+
+def test_mean_worst_and_spread_over_silos() -> None:
+    accuracies = [50.0, 70.0, 90.0]
+    assert evaluate.mean(accuracies) == 70.0
+    assert evaluate.worst(accuracies) == 50.0
+    assert evaluate.spread(accuracies) == pytest.approx(math.sqrt(800 / 3))
+
+
+def test_a_silo_without_test_examples_takes_no_part() -> None:
+    assert evaluate.mean([50.0, NAN, 70.0]) == 60.0
+    assert evaluate.worst([NAN, 70.0]) == 70.0
+    assert evaluate.spread([NAN, 70.0]) == 0.0
+    assert (
+        math.isnan(evaluate.mean([NAN]))
+        and math.isnan(evaluate.worst([]))
+        and math.isnan(evaluate.spread([]))
+    )
+
+
+def test_the_first_round_to_attain_the_best_mean_keeps_it() -> None:
+    best = None
+    for round, accuracies in enumerate(
+        [[NAN, NAN], [10.0, 30.0], [50.0, 70.0], [60.0, 60.0], [0.0, 99.0]], start=1
+    ):
+        best = evaluate.better(best, round, accuracies)
+    assert best == evaluate.Best(3, 60.0, (50.0, 70.0))
+
+
+def test_block_score_by_hand() -> None:
+    weights = [
+        [0.5, 0.3, 0.1, 0.1],
+        [0.2, 0.6, 0.1, 0.1],
+        [0.1, 0.0, 0.5, 0.4],
+        [0.0, 0.1, 0.3, 0.6],
+    ]
+    # within: (.3 + .2 + .4 + .3) / 4 = .3; between: (4 * .1 + .1 + 0 + 0 + .1) / 8 = .075
+    assert evaluate.block_score(weights, [0, 0, 1, 1]) == pytest.approx(4.0)
+
+
+def test_block_score_takes_signed_weights_by_size_and_leaves_out_absent_clients() -> None:
+    weights = [[1.0, -0.4, 0.1], [NAN, NAN, NAN], [0.2, -0.1, 1.0]]
+    # within: |-.4| only; between: (.1 + .2 + .1) / 3
+    assert evaluate.block_score(weights, [7, 7, 3]) == pytest.approx(3.0)
+
+
+def test_block_score_of_a_perfect_separation_is_finite() -> None:
+    assert evaluate.block_score(np.kron(np.eye(2), np.full((2, 2), 0.5)), [0, 0, 1, 1]) == pytest.approx(
+        0.5e12
+    )
+
+
+def test_block_score_leaves_out_clients_of_no_known_group() -> None:
+    weights = [[0.0, 0.6, 0.2, 9.0], [0.6, 0.0, 0.2, 9.0], [0.2, 0.2, 0.0, 9.0], [9.0, 9.0, 9.0, 9.0]]
+    assert evaluate.block_score(weights, [0, 0, 1, None]) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("groups", [None, [0, 0, 0], [0, 1, 2], [None, None, None]])
+def test_block_score_is_none_without_pairs_to_compare(groups: list[int | None] | None) -> None:
+    assert evaluate.block_score(np.full((3, 3), 1 / 3), groups) is None
+
+
+def test_collaborators_by_hand() -> None:
+    weights = [[1.0, 0.0, 0.0], [2.0, -2.0, 0.0], [0.5, 0.25, 0.25], [NAN, NAN, NAN], [0.0, 0.0, 0.0]]
+    # alone: 1; two equal: 2; 1 / (1/4 + 1/16 + 1/16) = 8/3; not asked and no weight at all: unknown
+    np.testing.assert_allclose(evaluate.collaborators(weights), [1, 2, 8 / 3, NAN, NAN])
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=8))
+def test_collaborators_lie_between_one_and_all(row: list[float]) -> None:
+    number = evaluate.collaborators([row])[0]
+    assert 1 - 1e-9 <= number <= len(row) + 1e-9
+
+
+def test_wilcoxon_exact_by_hand() -> None:
+    # Differences 1..5, all positive: 2 of the 2^5 sign patterns are as extreme, p = 2/32.
+    p, zeros = evaluate.wilcoxon([11, 22, 33, 44, 55], [10, 20, 30, 40, 50])
+    assert p == pytest.approx(1 / 16) and zeros == 0
+    # Differences -1, 2, 3, 4, 5: the smaller rank sum is 1; sums of 0 or 1 arise in 2 patterns, p = 4/32.
+    assert evaluate.wilcoxon([9, 22, 33, 44, 55], [10, 20, 30, 40, 50]).p == pytest.approx(1 / 8)
+
+
+def test_wilcoxon_drops_zeros_and_says_how_many() -> None:
+    p, zeros = evaluate.wilcoxon([5, 7, 11, 22, 33, 44, 55], [5, 7, 10, 20, 30, 40, 50])
+    assert p == pytest.approx(1 / 16) and zeros == 2
+    assert evaluate.wilcoxon([5.0, 6.0], [5.0, 6.0]) == (1.0, 2)
+
+
+def test_wilcoxon_with_ties_uses_the_corrected_normal_approximation() -> None:
+    # |d| = .1 four times, one negative: every rank is 2.5, the smaller sum 2.5, its mean 5, its variance
+    # (4 * 5 * 9 - (4^3 - 4) / 2) / 24 = 6.25, so z = -1. The decimals make ties that rounding must find.
+    p = evaluate.wilcoxon([90.1, 80.1, 70.1, 60.0], [90.0, 80.0, 70.0, 60.1]).p
+    assert p == pytest.approx(math.erfc(1 / math.sqrt(2)))
+
+
+def test_wilcoxon_of_many_pairs_uses_the_normal_approximation() -> None:
+    # 26 differences 1..26, all positive: W = 0, mean 26 * 27 / 4, variance 26 * 27 * 53 / 24.
+    z = (26 * 27 / 4) / math.sqrt(26 * 27 * 53 / 24)
+    assert evaluate.wilcoxon(list(range(1, 27)), [0.0] * 26).p == pytest.approx(math.erfc(z / math.sqrt(2)))
+
+
+def test_wilcoxon_leaves_out_pairs_without_a_measurement() -> None:
+    p, zeros = evaluate.wilcoxon([11, 22, 33, 44, 55, NAN], [10, 20, 30, 40, 50, 1])
+    assert p == pytest.approx(1 / 16) and zeros == 0
+
+
+def test_wilcoxon_refuses_unequal_lengths() -> None:
+    with pytest.raises(ValueError, match="same silos"):
+        evaluate.wilcoxon([1.0], [1.0, 2.0])
