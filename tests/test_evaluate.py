@@ -23,18 +23,12 @@ def test_a_silo_without_test_examples_takes_no_part() -> None:
     assert evaluate.mean([50.0, NAN, 70.0]) == 60.0
     assert evaluate.worst([NAN, 70.0]) == 70.0
     assert evaluate.spread([NAN, 70.0]) == 0.0
-    assert (
-        math.isnan(evaluate.mean([NAN]))
-        and math.isnan(evaluate.worst([]))
-        and math.isnan(evaluate.spread([]))
-    )
+    assert math.isnan(evaluate.mean([NAN])) and math.isnan(evaluate.worst([])) and math.isnan(evaluate.spread([]))
 
 
 def test_the_first_round_to_attain_the_best_mean_keeps_it() -> None:
     best = None
-    for round, accuracies in enumerate(
-        [[NAN, NAN], [10.0, 30.0], [50.0, 70.0], [60.0, 60.0], [0.0, 99.0]], start=1
-    ):
+    for round, accuracies in enumerate([[NAN, NAN], [10.0, 30.0], [50.0, 70.0], [60.0, 60.0], [0.0, 99.0]], start=1):
         best = evaluate.better(best, round, accuracies)
     assert best == evaluate.Best(3, 60.0, (50.0, 70.0))
 
@@ -57,9 +51,7 @@ def test_block_score_takes_signed_weights_by_size_and_leaves_out_absent_clients(
 
 
 def test_block_score_of_a_perfect_separation_is_finite() -> None:
-    assert evaluate.block_score(np.kron(np.eye(2), np.full((2, 2), 0.5)), [0, 0, 1, 1]) == pytest.approx(
-        0.5e12
-    )
+    assert evaluate.block_score(np.kron(np.eye(2), np.full((2, 2), 0.5)), [0, 0, 1, 1]) == pytest.approx(0.5e12)
 
 
 def test_block_score_leaves_out_clients_of_no_known_group() -> None:

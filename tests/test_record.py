@@ -482,9 +482,7 @@ def test_force_refuses_to_lose_a_file_inside_the_checkpoint(tmp_path: Path) -> N
     assert contents(tmp_path) == before
 
 
-def test_create_refuses_what_is_not_a_writable_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_create_refuses_what_is_not_a_writable_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(InputError, match="give another --out") as refusal:

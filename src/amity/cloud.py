@@ -46,7 +46,11 @@ def store(server: State, who: Tensor, uploads: State) -> State:
     heard = server["heard"].index_fill(0, who, True)
     if len(who) == len(heard):
         return {**server, **uploads, "heard": heard}
-    return {**server, **{key: server[key].index_copy(0, who, uploads[key]) for key in MODEL}, "heard": heard}
+    return {
+        **server,
+        **{key: server[key].index_copy(0, who.to(server[key].device), uploads[key]) for key in MODEL},
+        "heard": heard,
+    }
 
 
 def send(
@@ -67,7 +71,7 @@ def send(
         heard = torch.zeros_like(heard).index_fill(0, who, True)
     members = (heard | torch.zeros_like(heard).index_fill(0, who, True)).nonzero()[:, 0]
     index = None if len(members) == len(heard) else members
-    pairs = similarity(server["params"], index)  # [n, n]
+    pairs = similarity(server["params"], index).cpu()  # [n, n]
 
     at = torch.full((len(heard),), -1).index_copy(0, members, torch.arange(len(members)))  # client -> place
     known = at[heard.nonzero()[:, 0]]

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkab
 
 from torch import Generator, Tensor
 
+from amity.errors import InputError as InputError  # part of the contract, defined where no torch is needed
+
 if TYPE_CHECKING:
     from amity.task import Task
 
@@ -30,10 +32,6 @@ maximum. Distances, cosines and proximal terms see "params" only. A leading axis
 """
 
 MODEL = ("params", "buffers", "counts")
-
-
-class InputError(ValueError):
-    """Something a user gave cannot be used: one line with the rule, what was received, what to do."""
 
 
 class Split(NamedTuple):
@@ -221,5 +219,4 @@ class Round(NamedTuple):
     seconds: dict[str, float]  # phase -> wall time
     weights: Tensor | None  # [m, m] collaboration weights, NaN rows for clients that were not asked
     progress: Progress
-    personal: Callable[[int], Model]  # a client's personal model as evaluated in this round
     warnings: list[str]

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from amity.contract import InputError
+from amity.errors import InputError
 
 
 def option(
@@ -88,6 +88,15 @@ def _rule(cls: type, name: str) -> str:
     return " or ".join(words)
 
 
+def _takes(cls: type, name: str) -> str:
+    """What a field takes, in a word for a help page: "N|auto"."""
+    words = {float: "X", int: "N", bool: "true|false", str: "TEXT"}
+    return "|".join(
+        words[alternative] if isinstance(alternative, type) else str(alternative)
+        for alternative in _alternatives(_hint(cls, name))
+    )
+
+
 def _admits(alternative: Any, value: Any) -> bool:
     if alternative is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -108,11 +117,7 @@ def check(record: Any) -> None:
             bounds = field.metadata["bounds"]
             ok = math.isfinite(value) and all(_TESTS[key](value, bound) for key, bound in bounds.items())
         if not ok:
-            owner = cls.__name__.lower()
-            raise InputError(
-                f"{owner} needs {name} to be {_rule(cls, name)}, got {value!r}: "
-                f"set {name} to an allowed value (default {field.default})"
-            )
+            raise _refusal(cls, name, value)
 
 
 def parse(cls: type, name: str, text: str) -> Any:
@@ -131,7 +136,13 @@ def parse(cls: type, name: str, text: str) -> Any:
             return kind(word)
         except (KeyError, ValueError):
             continue
-    raise InputError(f"{cls.__name__.lower()} needs {name} to be {_rule(cls, name)}, got {text!r}")
+    raise _refusal(cls, name, text)
+
+
+def _refusal(cls: type, name: str, value: Any) -> InputError:
+    default = fields_of(cls)[name].default
+    rule = f"{cls.__name__.lower()} needs {name} to be {_rule(cls, name)}"
+    return InputError(f"{rule}, got {value!r}: try {name}={default} (the default)")
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
@@ -153,6 +164,7 @@ def describe(cls: type) -> list[Mapping[str, Any]]:
     return [
         {
             "name": name,
+            "takes": _takes(cls, name),
             "rule": _rule(cls, name),
             "default": field.default,
             "symbol": field.metadata["symbol"],

@@ -182,7 +182,8 @@ def file_names(silos: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _holds_run(path: Path) -> bool:
+def holds_run(path: Path) -> bool:
+    """Whether a directory holds a run, or what is left of one."""
     marks = (CONFIG, FACTS, LINES, SUMMARY, WEIGHTS, PART, CHECKPOINT, OLD)
     return any((path / mark).exists() for mark in marks)
 
@@ -227,9 +228,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> State:
     return packed
 
 
-def _save_checkpoint(
-    path: Path, files: Mapping[str, Mapping[str, Tensor]], progress: Mapping[str, Any]
-) -> None:
+def _save_checkpoint(path: Path, files: Mapping[str, Mapping[str, Tensor]], progress: Mapping[str, Any]) -> None:
     """Write beside the old checkpoint, then swap. `_settle` undoes a swap that was cut short."""
     _settle(path)
     new = path / NEW
@@ -362,9 +361,7 @@ def _summarise(
 class Recorder:
     """Writes one run. Made by `create` or `resume`."""
 
-    def __init__(
-        self, path: Path, config: dict[str, Any], silos: Sequence[str], facts: dict[str, Any]
-    ) -> None:
+    def __init__(self, path: Path, config: dict[str, Any], silos: Sequence[str], facts: dict[str, Any]) -> None:
         self.path = path
         self.config = config
         self.silos = list(silos)
@@ -400,7 +397,7 @@ class Recorder:
         try:
             if path.exists() and not path.is_dir():
                 raise InputError(f"a run needs a directory, got the file {path}: give another --out")
-            if _holds_run(path) and not force:
+            if holds_run(path) and not force:
                 raise InputError(f"{path} already holds a run: --resume continues it, --force replaces it")
             if stray := _strays(path):
                 raise InputError(f"{stray} is not part of a run: move it, or give another --out")

@@ -136,7 +136,7 @@ def cosines(matrix: Tensor, index: Tensor | None = None, *, origin: Tensor | Non
 
 def mix(weights: Tensor, matrix: Tensor, index: Tensor | None = None) -> Tensor:
     """weights @ matrix over the (indexed) rows, summed in float64, in the matrix' own type.  # [r, d]"""
-    weights = weights.double()
+    weights = weights.to(matrix.device, torch.float64)
     out = matrix.new_empty(len(weights), matrix.shape[1])
     for part, block in _blocks(matrix, index):
         out[:, part] = weights @ block
@@ -146,7 +146,8 @@ def mix(weights: Tensor, matrix: Tensor, index: Tensor | None = None) -> Tensor:
 def largest(weights: Tensor, counts: Tensor, index: Tensor | None = None) -> Tensor:
     """Per row the largest counter among the models that have a weight in it.  # [r, c]"""
     chosen = counts if index is None else counts[index]
-    masked = torch.where(weights[:, :, None] != 0, chosen[None], torch.iinfo(counts.dtype).min)
+    present = weights.to(counts.device) != 0
+    masked = torch.where(present[:, :, None], chosen[None], torch.iinfo(counts.dtype).min)
     return masked.amax(1)
 
 

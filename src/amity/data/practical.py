@@ -1,11 +1,11 @@
 """Groups of silos with dominating classes (Huang et al., FedAMP, AAAI 2021; also PFedAtt).
 
 80 % of a silo's examples are of its group's two dominating classes, 20 % of all others. Group g is dominated
-by classes 2g and 2g + 1; later groups have fewer examples. Counts are totals per silo: the paper's for MNIST and
-Fashion-MNIST; on other data MNIST's ratio 5:4:3:2:1 at the largest scale that can be served.
+by classes 2g and 2g + 1; later groups have fewer examples. Counts are totals per silo: the paper's for MNIST
+and Fashion-MNIST; on other data MNIST's ratio 5:4:3:2:1 at the largest scale that can be served.
 
 Departures: test examples may repeat across silos, never within one, because the paper's 100 x 100 test
-examples are more of some classes than MNIST has. Other than 100 silos are cut into groups as equal as possible.
+examples are more of some classes than MNIST has. Any number of silos is cut into groups as equal as can be.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _set_aside(silo: Silo, fraction: float, seed: int) -> Silo:
     rng = stream(seed, "validation", key_of(silo.name))
     order = torch.randperm(len(y), generator=rng)
     order = order[torch.argsort(y[order], stable=True)]  # by class, at random within
-    # Every (n / count)-th from a random start: each class gives its share up to one, each example is as likely.
+    # Every (n / count)-th from a random start: each class gives its share up to one, no example is favoured.
     start = torch.rand((), generator=rng, dtype=torch.float64)
     ticks = ((torch.arange(count) + start) * (len(y) / count)).long().clamp(max=len(y) - 1)
     chosen = torch.zeros(len(y), dtype=torch.bool)
@@ -106,9 +106,9 @@ def _set_aside(silo: Silo, fraction: float, seed: int) -> Silo:
 def federation(silos: Mapping[str, Arrays] | Sequence[Silo], classes: int | None = None, data: str = "own") -> Silos:
     """A federation of your own data: name -> (x_train, y_train, x_test, y_test), arrays or tensors.
 
-    x is [n, ...], floating point or uint8 (images); it is kept as float32, not scaled. y is [n], whole numbers
-    from 0 to classes - 1; `classes` is the largest label plus one, unless given. Examples have one shape in all
-    silos, and every silo has some to train and some to test on.
+    x is [n, ...], floating point or uint8 (images), and kept as float32, not scaled. y is [n], whole numbers
+    from 0 to classes - 1; `classes` is the largest label plus one, unless given. Examples have one shape in
+    all silos, and every silo has some to train and some to test on.
     """
     named = _from_arrays(silos) if isinstance(silos, Mapping) else list(silos)
     if not named:
@@ -152,7 +152,7 @@ def _checked(silo: Silo) -> Silo:
 
 def _split(split: Split, part: str, name: str) -> Split:
     where = f"silo {name!r}, {part}:"
-    x, y = _features(split.x, where), _labels(split.y, where)
+    x, y = _features(_tensor(split.x, name), where), _labels(_tensor(split.y, name), where)
     if len(x) != len(y):
         raise InputError(f"{where} needs one label per example, got {len(x)} examples and {len(y)} labels: align them")
     if len(y) == 0:
@@ -193,7 +193,7 @@ def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if not isinstance(name, str) or not re.fullmatch(r"\w[\w .-]{0,99}", name):
             raise InputError(
-                f"a silo's name must start with a letter or digit, then have up to 99 of these or space _ . -, "
+                f"a silo's name must start with a letter or digit, then up to 99 of these or space _ . -, "
                 f"got {name!r}: rename it"
             )
     for name in names:

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Generator, Tensor
 
+from amity.config import Participation
 from amity.contract import (
     Data,
     Download,
@@ -35,7 +36,7 @@ from amity.contract import (
     Turn,
     nbytes,
 )
-from amity.engines.participation import Lot, Participation, draw
+from amity.engines.participation import Lot, draw, epochs_of
 from amity.streams import key_of, stream
 from amity.task import Task
 
@@ -80,6 +81,24 @@ def simulate(
             del report  # or the states before this round would stay alive through the next
 
 
+def personal_models(
+    method: Method,
+    task: Task,
+    silos: Sequence[Silo],
+    fed: Federation,
+    solver: Solver,
+    rule: Participation,
+    progress: Progress,
+    *,
+    workers: int | None = None,
+) -> list[Model]:
+    """Every client's personal model after the last round, computed as it was for its evaluation."""
+    simulation = _Simulation(method, task, silos, fed, solver, rule, _silent)
+    personal, _ = simulation.personal(progress.server, progress.clients, progress.round)
+    with _workers(workers or os.cpu_count() or 1, simulation.stop) as pool:
+        return list(pool.map(personal, range(fed.clients)))
+
+
 def _silent(phase: str, done: int, total: int) -> None:
     pass
 
@@ -89,8 +108,10 @@ def _workers(count: int, stop: threading.Event) -> Iterator[ThreadPoolExecutor]:
     pool = ThreadPoolExecutor(count, "amity", initializer=torch.set_num_threads, initargs=(1,))
     try:
         yield pool
+    except BaseException:
+        stop.set()  # a turn ends at its next epoch
+        raise
     finally:
-        stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -136,7 +157,7 @@ class _Simulation:
                 raise Stopped
             return stream(self.fed.seed, role, key, round, epoch)
 
-        epochs = self.rule.epochs_of(self.fed, client, round)
+        epochs = epochs_of(self.rule, self.fed, client, round)
         return Turn(round, epochs, self.solver, self.data[client], rng)
 
     def round(self, pool: ThreadPoolExecutor, before: Progress) -> Round:
@@ -159,7 +180,7 @@ class _Simulation:
             server = self.method.aggregate(server, who, uploads.rows(accepted), number)
         watch.lap("aggregate")
 
-        personal, eval_bytes = self._personal(server, clients, number)
+        personal, eval_bytes = self.personal(server, clients, number)
         scores = self._evaluate(pool, clients, personal)
         watch.lap("evaluate")
         return Round(
@@ -167,14 +188,13 @@ class _Simulation:
             scores=scores,
             took_part=[int(lot.asked[position]) for position in accepted],
             dropped=dropped,
-            epochs={i: self.rule.epochs_of(self.fed, i, number) for i in lot.asked.tolist()},
+            epochs={i: epochs_of(self.rule, self.fed, i, number) for i in lot.asked.tolist()},
             bytes_up=uploads.bytes_of(accepted),
             bytes_down=down_bytes,
             bytes_eval=eval_bytes,
             seconds=watch.laps,
             weights=self._weights(down, lot.asked, clients),
             progress=Progress(number, server, clients),
-            personal=personal,
             warnings=list(down.notes),
         )
 
@@ -221,7 +241,7 @@ class _Simulation:
                 accepted.append(position)
         return sorted(accepted)
 
-    def _personal(self, server: State, clients: list[State], number: int) -> tuple[Callable[[int], Model], int]:
+    def personal(self, server: State, clients: list[State], number: int) -> tuple[Callable[[int], Model], int]:
         """How to get a client's personal model after this round, and the bytes of evaluation messages."""
         down = None
         sent = 0

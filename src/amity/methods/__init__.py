@@ -47,7 +47,7 @@ METHODS: dict[str, Entry] = {
 }
 
 
-def _owners(name: str) -> dict[str, type]:
+def known_options(name: str) -> dict[str, type]:
     """Every option key of a method, with the dataclass that has it."""
     entry = entry_of(name)
     classes = [entry.make] if entry.wrap is None else [entry.wrap, entry.make]
@@ -69,7 +69,7 @@ def options_of(name: str) -> list[Mapping[str, Any]]:
 
 def parse_option(name: str, key: str, text: str) -> Any:
     """Read one of a method's options from text."""
-    owners = _owners(name)
+    owners = known_options(name)
     if key not in owners:
         raise unknown(f"option of {name}", key, owners)
     return parse(owners[key], key, text)
@@ -78,7 +78,7 @@ def parse_option(name: str, key: str, text: str) -> Any:
 def build(name: str, settings: Mapping[str, Any] | None = None) -> Method:
     """A method with these option values; everything else is at its default."""
     entry = entry_of(name)
-    owners = _owners(name)
+    owners = known_options(name)
     for key in settings or {}:
         if key not in owners:
             raise unknown(f"option of {name}", key, owners)

@@ -62,7 +62,7 @@ class Apple:
 
     def init_client(self, task: Task, fed: Federation, client: int) -> State:
         first = task.initial(fed, client if self.core_init == "independent" else None)
-        prior = (fed.sizes.double() / fed.sizes.sum()).to(task.dtype)
+        prior = (fed.sizes.double() / fed.sizes.sum()).to(task.device, task.dtype)
         return {
             "cores": self._first_cores(task, fed),  # [m, d] as last seen
             "relations": prior.clone(),  # [m] p_i
@@ -111,7 +111,7 @@ class Apple:
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         if len(who) == len(server["wanted"]):
             return uploads
-        return {key: server[key].index_copy(0, who, uploads[key]) for key in server}
+        return {key: server[key].index_copy(0, who.to(server[key].device), uploads[key]) for key in server}
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return {
@@ -142,7 +142,7 @@ class Apple:
         score = gumbel
         if self.selection == "paper":
             base = max(1.5, turn.round * count / places)
-            score = gumbel + state["relations"].abs().double() * math.log(base)
+            score = gumbel + state["relations"].abs().double().cpu() * math.log(base)
             score = torch.where(state["seen"], score, gumbel + 1e9)  # never downloaded: first, in random order
         score[int(state["place"])] = -math.inf
         return torch.argsort(score, descending=True, stable=True)[:count]

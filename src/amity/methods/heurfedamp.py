@@ -28,7 +28,7 @@ from amity.vectors import cosines
 
 @dataclass(frozen=True)
 class HeurFedAMP:
-    sigma: float = option(100.0, "sharpness of the attention", symbol="sigma", at_least=0)
+    sigma: float = option(100.0, "sharpness of the attention", symbol="sigma", above=0)
     self_weight: float | Literal["softmax", "group"] = option(
         "softmax", "xi_ii: a number, in the softmax, or by oracle group", symbol="xi_ii", at_least=0, at_most=1
     )

@@ -20,6 +20,16 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7
 """After Okabe and Ito: told apart also by colour-blind readers."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 INK, PALE, ABSENT = "#1f2933", "#e4e7eb", "#d5dae0"
+BAR = {
+    "orientation": "h",
+    "y": 1.02,
+    "yanchor": "bottom",
+    "len": 0.8,
+    "thickness": 10,
+    "outlinewidth": 0,
+    "tickformat": ".2~g",
+    "nticks": 5,
+}
 NAMED = 24  # silos whose names fit along an axis
 
 
@@ -105,7 +115,7 @@ def silos(records: Sequence[Record]) -> Figure:
     layout = _layout(
         80 + 70 * len(records),
         xaxis=_axis("test accuracy of a silo, %"),
-        yaxis=_axis(autorange="reversed"),
+        yaxis=_axis(autorange="reversed", type="category"),
         showlegend=False,
     )
     return {"data": traces, "layout": layout}
@@ -159,7 +169,8 @@ def _scale(matrix: np.ndarray[Any, Any]) -> Figure:
     others = size[~np.eye(len(size), dtype=bool)]
     top = float(others.max(initial=0.0)) or float(size.max(initial=0.0)) or 1.0
     if np.nanmin(matrix, initial=0.0) < 0:
-        return {"colorscale": "RdBu", "reversescale": False, "zmin": -top, "zmax": top}
+        signed = [[0, "#b2182b"], [0.25, "#f4a582"], [0.5, "#f7fbff"], [0.75, "#6baed6"], [1, "#08306b"]]
+        return {"colorscale": signed, "zmin": -top, "zmax": top}
     return {"colorscale": [[0, "#f7fbff"], [0.5, "#6baed6"], [1, "#08306b"]], "zmin": 0.0, "zmax": top}
 
 
@@ -179,30 +190,31 @@ def weights(record: Record) -> Figure:
     heat = {
         "type": "heatmap",
         "z": [[None if np.isnan(value) else value for value in row] for row in matrix.tolist()],
-        "x": list(range(count)),
-        "y": list(range(count)),
-        "customdata": [[[receiver, giver] for giver in names] for receiver in names],
-        "hovertemplate": "%{customdata[0]}<br>from %{customdata[1]}: %{z:.4f}<extra></extra>",
+        "x": names,
+        "y": names,
+        "hovertemplate": "%{y}<br>from %{x}: %{z:.4f}<extra></extra>",
         "hoverongaps": False,
         "xgap": int(named),
         "ygap": int(named),
-        "colorbar": {"thickness": 12, "outlinewidth": 0, "tickformat": ".2~g"},
+        "colorbar": BAR,
         **_scale(matrix),
     }
-    ticks = {
-        "tickvals": list(range(count)),
+    ticks: Figure = {
+        "type": "category",
+        "tickvals": names,
         "ticktext": [_short(record.silos[silo]) for silo in order],
         "showticklabels": named,
+        "ticks": "",
         "showgrid": False,
         "showline": False,
         "constrain": "domain",
     }
     low, high = -0.5, count - 0.5
     layout = _layout(
-        430,
+        500,
         plot_bgcolor=ABSENT,
-        xaxis=_axis("from", range=[low, high], tickangle=-45, **ticks),
-        yaxis=_axis("to", range=[high, low], scaleanchor="x", **ticks),
+        xaxis=_axis(range=[low, high], tickangle=-45, **ticks),
+        yaxis=_axis(range=[high, low], scaleanchor="x", constraintoward="top", **ticks),
         shapes=_borders(_edges(record, order), low, high),
     )
     return {"data": [heat], "layout": layout}

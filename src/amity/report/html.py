@@ -33,7 +33,6 @@ section { padding: 1rem 1.25rem; margin-top: 1rem; }
 .note { font-size: .9rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: #52606d; font-size: .9rem; caption-side: bottom; padding-top: .5rem; }
 th, td { padding: .4rem .6rem; text-align: right; border-bottom: 1px solid #e4e7eb; white-space: nowrap; }
 th:first-child { text-align: left; }
 thead th { color: #52606d; font-weight: 600; font-size: .9rem; border-bottom: 2px solid #cbd2d9; }
@@ -47,7 +46,7 @@ summary { cursor: pointer; overflow-wrap: anywhere; }
 
 DRAW = """
 for (const figure of JSON.parse(document.getElementById("figures").textContent))
-  Plotly.newPlot(figure.id, figure.data, figure.layout, {responsive: true, displaylogo: false});
+  Plotly.newPlot(figure.id, figure.data, figure.layout, {responsive: true, displayModeBar: false});
 """
 
 # Nothing may be loaded from anywhere: a report of private results must not call home.
@@ -67,9 +66,7 @@ def write_report(records: Sequence[Record], path: str | Path) -> Path:
         with replacing(path) as temporary:
             temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise InputError(
-            f"cannot write the report to {path} ({error.strerror}): give another path"
-        ) from error
+        raise InputError(f"cannot write the report to {path} ({error.strerror}): give another path") from error
     return path
 
 
@@ -159,14 +156,14 @@ def _results(records: Sequence[Record]) -> str:
         mark = ' <span aria-label="best">★</span>' if best else ""
         values = "".join(f"<td>{number}</td>" for number in numbers)
         body += f'<tr{" class=best" if best else ""}><th scope="row">{name}{mark}</th>{values}</tr>\n'
-    caption = (
+    note = (
         "BMTA is the best mean test accuracy over rounds; it selects on the test set, so read it beside the "
         "last round. Worst silo and spread (standard deviation over silos) are those of the best round. The "
         "block score is the mean weight within groups of alike silos over the mean weight between them."
     )
-    table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     noscript = "<noscript><p>The figures below need JavaScript; the table does not.</p></noscript>"
-    return f'<section><h2>Results</h2><div class="scroll">{table}</div>{noscript}</section>\n'
+    return _section("Results", note, f'<div class="scroll">{table}</div>{noscript}')
 
 
 def _collaboration(records: Sequence[Record], names: Sequence[str], drawn: dict[str, figures.Figure]) -> str:

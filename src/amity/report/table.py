@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -19,10 +20,10 @@ HEADINGS = {
     "method": "Method",
     "bmta": "BMTA %",
     "last": "Last %",
-    "worst": "Worst silo %",
+    "worst": "Worst %",
     "spread": "Spread",
-    "block_score": "Block score",
-    "seconds": "Seconds",
+    "block_score": "Block",
+    "seconds": "Sec",
     "up": "MB up",
     "down": "MB down",
 }
@@ -99,14 +100,15 @@ def _number(value: float | None, digits: int) -> str:
 
 def _score(value: float | None) -> str:
     # A perfect separation has a score of 1e12 or so: digits say nothing there.
-    return "> 10,000" if value is not None and value > 10_000 else _number(value, 2)
+    return ">10,000" if value is not None and value > 10_000 else _number(value, 2)
 
 
 def compare_table(records: Sequence[Record]) -> Table:
     """A table for the terminal; the best BMTA is marked with a star."""
-    table = Table(caption="* best mean test accuracy over rounds (BMTA); worst and spread at that round")
+    caption = "* best mean test accuracy over rounds (BMTA); worst and spread at that round"
+    table = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for key, heading in HEADINGS.items():
-        table.add_column(heading, justify="left" if key == "method" else "right")
+        table.add_column(heading, justify="left" if key == "method" else "right", no_wrap=True)
     for row in rows(records):
         texts = cells(row)
         texts[1] += " *" if row.best else "  "

@@ -1,0 +1,409 @@
+"""The command line: `amity ...`. Options come from config.Run; errors are one line and exit code 2."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from amity.config import Run, read_config
+from amity.errors import InputError
+from amity.options import describe, fields_of, parse, unknown
+
+if TYPE_CHECKING:
+    from amity.run import Prepared
+
+out = Console()
+err = Console(stderr=True)
+
+app = typer.Typer(
+    help="Personalised federated learning between silos: one personal model per silo.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+INTERRUPTED = 130
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+) -> None:
+    if show_version:
+        print(version("amity"))
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+SOLVING = ("lr", "lr_decay", "optimizer", "batch", "epochs")
+"""Options of a run that `--set METHOD.key=value` may give one method of a comparison for itself."""
+
+
+def main() -> None:
+    """Entry point: every error of input becomes one line on stderr and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except InputError as error:
+        code = _complain(str(error))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as error:
+        # typer carries its own copy of click, whose usage errors know their exit code and message
+        if not callable(getattr(error, "format_message", None)):
+            raise
+        code = _complain(error.format_message())  # type: ignore[attr-defined]
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str) -> int:
+    print("amity: " + " ".join(message.split()), file=sys.stderr)
+    return 2
+
+
+def _with_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command one flag per option of a run; it receives those given as a dict of texts."""
+    flags = {entry["name"]: entry for entry in describe(Run) if entry["name"] != "method"}
+    signature = inspect.signature(command, eval_str=True)
+    kept = [p for p in signature.parameters.values() if p.name != "given"]
+    extra = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[str, typer.Option(_flag(name), help=_help(entry), metavar=entry["takes"])],
+        )
+        for name, entry in flags.items()
+    ]
+
+    def wrapped(**arguments: Any) -> None:
+        given = {name: text for name in flags if (text := arguments.pop(name)) is not None}
+        command(given=given, **arguments)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept] + extra
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
+    return wrapped
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _help(entry: Mapping[str, Any]) -> str:
+    return f"{entry['help']} [default: {entry['default']}]"
+
+
+Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="TOML file with the same keys; flags win")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a method's own option; may be repeated")
+]
+Out = Annotated[str | None, typer.Option("--out", metavar="DIR", help="directory to write to [default: runs/...]")]
+Resume = Annotated[bool, typer.Option("--resume", help="continue the run in --out from its checkpoint")]
+Force = Annotated[bool, typer.Option("--force", help="replace the run that --out holds")]
+DataDir = Annotated[
+    str | None, typer.Option("--data-dir", metavar="DIR", help="where data sets lie [default: $AMITY_DATA, ./data]")
+]
+Json = Annotated[bool, typer.Option("--json", help="for programs")]
+
+
+@app.command("run")
+@_with_run_options
+def run_command(
+    *,
+    method: Annotated[
+        str | None, typer.Argument(metavar="METHOD", help="see `amity methods`", show_default=False)
+    ] = None,
+    config: Config = None,
+    settings: Settings = None,
+    directory: Out = None,
+    resume: Resume = False,
+    force: Force = False,
+    data_dir: DataDir = None,
+    given: dict[str, str],
+) -> None:
+    """Run one method; writes a run directory with its models, record and report."""
+    file = _config(config, directory if resume else None)
+    names = [method] if method else [file["method"]] if "method" in file else []
+    if not names:
+        raise InputError("run needs a METHOD, got none: see `amity methods`")
+    runs = _runs(names, given, file, settings or [])
+    run = runs[0]
+    target = Path(directory or f"runs/{run.method}-{run.data}-{run.setting}-{run.seed}")
+    _carry_out(runs, [target], target / "report.html", resume=resume, force=force, data_dir=data_dir)
+
+
+@app.command("compare")
+@_with_run_options
+def compare_command(
+    *,
+    methods: Annotated[
+        list[str] | None, typer.Argument(metavar="METHOD...", help="see `amity methods`", show_default=False)
+    ] = None,
+    config: Config = None,
+    settings: Settings = None,
+    directory: Out = None,
+    resume: Resume = False,
+    force: Force = False,
+    data_dir: DataDir = None,
+    given: dict[str, str],
+) -> None:
+    """Run several methods on the same federation; prints a table, writes the runs and report.html.
+
+    --set key=value goes to every method that knows the key; --set METHOD.key=value to one, also for its lr,
+    lr_decay, optimizer, batch and epochs.
+    """
+    file = _config(config, None)
+    names = list(methods or file.get("methods", []))
+    if not names:
+        raise InputError("compare needs METHOD METHOD ..., got none: see `amity methods`")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"compare needs different methods, got {twice} more than once: leave one out")
+    runs = _runs(names, given, file, settings or [])
+    run = runs[0]
+    target = Path(directory or f"runs/compare-{run.data}-{run.setting}-{run.seed}")
+    targets = [target / name for name in names]
+    _carry_out(runs, targets, target / "report.html", resume=resume, force=force, data_dir=data_dir)
+
+
+@app.command("report")
+def report_command(
+    directories: Annotated[
+        list[str], typer.Argument(metavar="DIR...", help="of runs or comparisons", show_default=False)
+    ],
+    directory: Annotated[str, typer.Option("--out", metavar="FILE", help="file to write")] = "report.html",
+) -> None:
+    """Make the table and report.html from run directories."""
+    from amity.record import read
+
+    found = [path for name in directories for path in _run_directories(Path(name))]
+    _report([read(path) for path in found], Path(directory))
+
+
+@app.command("methods")
+def methods_command(as_json: Json = False) -> None:
+    """List the methods, with paper and options."""
+    from amity.methods import METHODS, options_of
+
+    if as_json:
+        rows = {
+            name: {"title": entry.title, "paper": entry.paper, "options": options_of(name)}
+            for name, entry in METHODS.items()
+        }
+        print(json.dumps(rows, indent=1))
+        return
+    for name, entry in METHODS.items():
+        out.print(f"[bold]{name}[/]  {escape(entry.title)}  [dim]({escape(entry.paper)})[/]", highlight=False)
+        for option in options_of(name):
+            symbol = f" ({option['symbol']})" if option["symbol"] else ""
+            text = f"{option['name']}={option['default']}{symbol}: {option['help']}; {option['rule']}"
+            out.print("    " + escape(text), highlight=False, style="dim")
+
+
+@app.command("datasets")
+def datasets_command(as_json: Json = False) -> None:
+    """List the data sets."""
+    from amity.data import SOURCES
+
+    rows = {
+        name: {
+            "title": source.title,
+            "classes": source.classes,
+            "shape": list(source.shape),
+            "description": source.description,
+            "files": list(source.files),
+        }
+        for name, source in SOURCES.items()
+    }
+    _listing(rows, as_json)
+
+
+@app.command("settings")
+def settings_command(as_json: Json = False) -> None:
+    """List the settings: how data fall to the silos."""
+    from amity.data import SETTINGS
+
+    rows = {name: {"title": entry.title, "description": entry.description} for name, entry in SETTINGS.items()}
+    _listing(rows, as_json)
+
+
+def _listing(rows: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", style="bold", no_wrap=True)
+    for column in next(iter(rows.values())):
+        table.add_column(column)
+    for name, row in rows.items():
+        cells = (
+            "x".join(map(str, v)) if k == "shape" else ", ".join(v) if k == "files" else str(v) for k, v in row.items()
+        )
+        table.add_row(name, *(escape(cell) for cell in cells))
+    out.print(table)
+
+
+def _config(path: str | None, resumed: str | None) -> dict[str, Any]:
+    """The config file; a resumed run without one has its own."""
+    if path is None and resumed is not None and (Path(resumed) / "config.toml").exists():
+        path = str(Path(resumed) / "config.toml")
+    return {} if path is None else read_config(path)
+
+
+def _runs(names: Sequence[str], given: Mapping[str, str], file: Mapping[str, Any], texts: Sequence[str]) -> list[Run]:
+    """One run per method, from the config file, the flags and --set, in rising order of who wins."""
+    from amity.methods import entry_of, known_options, parse_option
+
+    for name in names:
+        entry_of(name)
+    base = {key: value for key, value in file.items() if key in fields_of(Run)}
+    base |= {key: parse(Run, key, text) for key, text in given.items()}
+    shared = dict(file.get("set", {}))
+    single: dict[str, dict[str, str]] = {name: {} for name in names}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        owner, dot, rest = key.partition(".")
+        if not equals or not key:
+            raise InputError(f"--set needs key=value, got {text!r}: for example --set sigma=10")
+        if dot:
+            if owner not in single:
+                raise unknown("method in --set", owner, single)
+            single[owner][rest] = value
+        else:
+            shared[key] = value
+    for key in shared:
+        if not any(key in known_options(name) for name in names):
+            raise unknown(f"option of {', '.join(names)}", key, {k for name in names for k in known_options(name)})
+
+    def of(name: str) -> Run:
+        own = {key: parse(Run, key, text) for key, text in single[name].items() if key in SOLVING}
+        wanted = {key: value for key, value in shared.items() if key in known_options(name)}
+        wanted |= {key: value for key, value in single[name].items() if key not in SOLVING}
+        read = {key: parse_option(name, key, v) if isinstance(v, str) else v for key, v in wanted.items()}
+        return Run(**{**base, **own, "method": name, "settings": read})
+
+    return [of(name) for name in names]
+
+
+def _carry_out(
+    runs: Sequence[Run],
+    targets: Sequence[Path],
+    report: Path,
+    *,
+    resume: bool,
+    force: bool,
+    data_dir: str | None,
+) -> None:
+    """Prepare all, so that a mistake in the last is found before the first has begun; then run and report."""
+    from amity import record
+    from amity.run import carry_out, prepare, silos_of
+
+    if resume and force:
+        raise InputError("--resume continues a run, --force replaces it: give one of them")
+    for target in targets:
+        if record.holds_run(target) and not (resume or force):
+            raise InputError(f"{target} already holds a run: --resume continues it, --force replaces it")
+    silos = silos_of(runs[0], data_dir)
+    for note in silos.notes:
+        err.print(escape(f"note: {note}"), style="dim", highlight=False)
+    prepared = [prepare(run, silos) for run in runs]
+    for ready, target in zip(prepared, targets, strict=True):
+        try:
+            with _shown(ready) as (notify, on_round):
+                carry_out(ready, out=target, resume=resume, force=force, notify=notify, on_round=on_round)
+        except KeyboardInterrupt:
+            err.print(escape(f"interrupted: {target} is readable, --resume continues it"), highlight=False)
+            raise
+    _report([record.read(target) for target in targets], report)
+
+
+@contextmanager
+def _shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Callable[[dict[str, Any]], None]]]:
+    """Live progress on a terminal; one line per round elsewhere."""
+    run = ready.run
+    seen: set[str] = set()
+    began = time.monotonic()
+    first: list[int] = []  # the round this process began with
+
+    def warn(line: Mapping[str, Any]) -> None:
+        for warning in line["warnings"]:
+            if warning not in seen:
+                seen.add(warning)
+                err.print(escape(f"{run.method}, round {line['round']}: {warning}"), highlight=False)
+
+    if not err.is_terminal:
+
+        def told(line: dict[str, Any]) -> None:
+            warn(line)
+            if not first:
+                first.append(line["round"])
+            done = line["round"] - first[0] + 1
+            left = (time.monotonic() - began) / done * (run.rounds - line["round"])
+            text = f"{run.method} round {line['round']}/{run.rounds} mean {line['mean']:.2f} worst {line['worst']:.2f}"
+            print(f"{text} left {left:.0f}s", file=sys.stderr)
+
+        yield (lambda phase, done, total: None), told
+        return
+
+    columns = (
+        TextColumn("{task.description:<13}"),
+        BarColumn(),
+        TextColumn("round {task.fields[round]}/{task.fields[rounds]}"),
+        TextColumn("mean {task.fields[mean]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task(run.method, total=run.rounds, round=0, rounds=run.rounds, mean="-")
+        finished = [0]
+
+        def within(phase: str, done: int, total: int) -> None:
+            part = done / max(1, total)
+            inside = 0.9 * part if phase == "train" else 0.9 + 0.1 * part  # evaluation takes about a tenth
+            bar.update(task, completed=finished[0] + min(inside, 0.999))
+
+        def after(line: dict[str, Any]) -> None:
+            warn(line)
+            finished[0] = line["round"]
+            bar.update(task, completed=line["round"], round=line["round"], mean=f"{line['mean']:.2f} %")
+
+        yield within, after
+
+
+def _report(records: Sequence[Any], path: Path) -> None:
+    from amity.report import compare_table, write_report
+
+    out.print(compare_table(records))
+    out.print(f"report: {escape(str(write_report(records, path)))}", highlight=False, soft_wrap=True)
+
+
+def _run_directories(path: Path) -> list[Path]:
+    """The directory itself, or the runs inside a comparison's."""
+    from amity import record
+
+    if record.holds_run(path):
+        return [path]
+    inside = sorted(child for child in path.iterdir() if record.holds_run(child)) if path.is_dir() else []
+    if not inside:
+        raise InputError(f"{path} holds no run: give a directory that `amity run` or `amity compare` has written")
+    return inside
+
+
+if __name__ == "__main__":
+    main()

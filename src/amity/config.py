@@ -1,0 +1,110 @@
+"""What a run is asked to do. The command line, its help, config files and the Python API all come from here.
+
+No torch here: `amity --help` must answer at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from amity.errors import InputError
+from amity.options import check, fields_of, option, unknown
+
+
+@dataclass(frozen=True)
+class Participation:
+    """Who takes part in each round, and for how long."""
+
+    participation: float = option(1.0, "share of the silos sampled in each round", above=0, at_most=1)
+    drop: float = option(0.0, "share of the sampled silos that drop out", at_least=0, at_most=1)
+    drop_phase: Literal["before", "after"] = option("before", "they drop before training, or lose their upload after")
+    epochs: int = option(5, "local epochs per round", symbol="E", at_least=1)
+    local_epochs_range: tuple[int, int] | None = None  # each silo's own epochs, redrawn every round
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def _borrowed(name: str) -> Any:
+    """An option of Participation, declared once and offered by a run too."""
+    source = fields_of(Participation)[name]
+    return field(default=source.default, metadata=source.metadata)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: a method on a federation. `auto` values follow the method's own protocol."""
+
+    method: str = option("heurfedamp", "the method")
+    data: str = option("digits", "data set (see `amity datasets`)")
+    setting: str = option("practical", "how the data fall to the silos (see `amity settings`)")
+    clients: int = option(20, "number of silos", symbol="m", at_least=1)
+    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple; auto picks by the data")
+    rounds: int = option(20, "rounds of communication", symbol="K", at_least=1)
+    epochs: int = _borrowed("epochs")
+    batch: int | Literal["auto"] = option(
+        "auto", "batch size; auto: the method's, at most a third of the median silo", symbol="B", at_least=1
+    )
+    lr: float | Literal["auto"] = option("auto", "rate of local training", above=0)
+    lr_decay: float = option(1.0, "the rate is multiplied by this after every round", above=0, at_most=1)
+    optimizer: Literal["auto", "adam", "sgd"] = option("auto", "optimiser of local training")
+    val_fraction: float = option(0.0, "share of each silo's training data set aside", at_least=0, below=1)
+    init_from: str = option("none", "start from the weights in this safetensors file")
+    seed: int = option(0, "seed of data split, first weights and every random draw", at_least=0)
+    workers: int | Literal["auto"] = option("auto", "threads; auto: all cores; results do not depend on it", at_least=1)
+    device: str = option("cpu", "where to compute: cpu, cuda, cuda:1, mps")
+    participation: float = _borrowed("participation")
+    drop: float = _borrowed("drop")
+    drop_phase: Literal["before", "after"] = _borrowed("drop_phase")
+    local_epochs_range: str = option("none", "LO:HI: every silo draws its own number of epochs in each round")
+    checkpoint_every: int | Literal["auto"] = option(
+        "auto", "rounds between checkpoints, 0 for none before the end; auto: by size", at_least=0
+    )
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the method's own options
+
+    def __post_init__(self) -> None:
+        check(self)
+        _ = self.who  # refuse a bad range now, not in round 1
+
+    @property
+    def who(self) -> Participation:
+        span = None if self.local_epochs_range == "none" else _span(self.local_epochs_range)
+        return Participation(self.participation, self.drop, self.drop_phase, self.epochs, span)
+
+    def table(self) -> dict[str, Any]:
+        """As a config file has it: options, then the method's own under [set]."""
+        flat = {name: getattr(self, name) for name in fields_of(Run)}
+        return {**flat, "set": dict(self.settings)}
+
+
+def _span(text: str) -> tuple[int, int]:
+    low, colon, high = text.partition(":")
+    if colon and low.strip().isdigit() and high.strip().isdigit() and 1 <= int(low) <= int(high):
+        return int(low), int(high)
+    raise InputError(f"local_epochs_range needs LO:HI with 1 <= LO <= HI, got {text!r}: try 1:9")
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """A config file: a run's options by name, method options under [set]; `methods` for a comparison."""
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the config file {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"the config file {path} is not valid TOML: {error}") from None
+    for key, value in content.items():
+        if key not in (*fields_of(Run), "methods", "set"):
+            raise unknown(f"key in {path}:", key, [*fields_of(Run), "methods", "set"])
+        if (key == "set") != isinstance(value, dict):
+            raise InputError(f"in {path} method options stand in the table [set], all other keys above it: move {key}")
+    return content
+
+
+def replaced(run: Run, **changes: Any) -> Run:
+    """The same run with some values changed, checked again."""
+    return dataclasses.replace(run, **changes)

@@ -1,0 +1,280 @@
+"""From a Run to a result: the one place where methods, data, models, engines and the record meet."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from amity import methods, models, record
+from amity.config import Run, replaced
+from amity.contract import Federation, InputError, Method, Model, Progress, Solver
+from amity.data import Silos, deal, load
+from amity.engines.simulate import Notify, federation_of, personal_models, simulate
+from amity.options import nearest
+from amity.task import Task
+
+RATES = {"adam": 1e-3, "sgd": 1e-2}
+"""Rates of an optimiser that is not the method's own, where none is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What came out of a run."""
+
+    summary: dict[str, Any]
+    lines: list[dict[str, Any]]  # one per round, as in rounds.jsonl
+    weights: dict[int, npt.NDArray[np.float32]]  # round -> collaboration weights [m, m]
+    path: Path | None
+    _task: Task
+    _models: dict[str, Model]
+
+    @property
+    def bmta(self) -> float:
+        """The best mean test accuracy over rounds, in percent."""
+        return float(self.summary["bmta"])
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """Each silo's test accuracy in the last round, in percent."""
+        return dict(zip(self._models, self.lines[-1]["accuracy"], strict=True))
+
+    def model(self, silo: str) -> nn.Module:
+        """A silo's personal model after the last round, ready to predict."""
+        if silo not in self._models:
+            raise InputError(f"no silo is called {silo!r}: {nearest(silo, self._models)}")
+        return self._task.module(self._models[silo])
+
+
+class Prepared(NamedTuple):
+    """A run with every `auto` resolved and every part built; nothing was computed or written yet."""
+
+    run: Run
+    method: Method
+    task: Task
+    silos: Silos
+    fed: Federation
+    solver: Solver
+
+
+def silos_of(run: Run, data_dir: str | Path | None = None) -> Silos:
+    """The federation that a run asks for."""
+    return deal(load(run.data, data_dir), run.setting, run.clients, run.seed)
+
+
+def prepare(
+    run: Run,
+    silos: Silos,
+    *,
+    model: Callable[[], nn.Module] | nn.Module | None = None,
+    method: Method | None = None,
+) -> Prepared:
+    """Resolve and check everything that can be checked before round 1."""
+    built = methods.build(run.method, run.settings) if method is None else method
+    silos = silos.with_validation(run.val_fraction, run.seed)
+    name, task = _task(run, silos, model)
+    solver = _solver(run, run.method if method is None else type(method).__name__, built, silos.sizes)
+    fed = federation_of(silos.silos, run.rounds, run.seed)
+    resolved = replaced(
+        run,
+        data=silos.data,
+        setting=silos.setting,
+        clients=len(silos.silos),
+        model=name,
+        batch=solver.batch,
+        lr=solver.rate,
+        optimizer=solver.optimizer,
+        settings=methods.settings_of(built),
+    )
+    return Prepared(resolved, built, task, silos, fed, solver)
+
+
+def execute(
+    run: Run,
+    silos: Silos | None = None,
+    *,
+    model: Callable[[], nn.Module] | nn.Module | None = None,
+    method: Method | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    data_dir: str | Path | None = None,
+    notify: Notify | None = None,
+    on_round: Callable[[dict[str, Any]], None] | None = None,
+) -> Result:
+    """Run a method on a federation and give back every silo's personal model.
+
+    `silos`: your own federation, else the one that `run.data` and `run.setting` name. `model`: a function that
+    builds your nn.Module, or a module whose weights everybody starts from. `method`: your own. `out`: a run
+    directory; without one nothing is kept on disk. `on_round` sees each line of the record as it is written.
+    """
+    prepared = prepare(run, silos or silos_of(run, data_dir), model=model, method=method)
+    return carry_out(prepared, out=out, resume=resume, force=force, notify=notify, on_round=on_round)
+
+
+def carry_out(
+    prepared: Prepared,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    notify: Notify | None = None,
+    on_round: Callable[[dict[str, Any]], None] | None = None,
+) -> Result:
+    """Run what was prepared, recording every round."""
+    run, method, task, silos, fed, solver = prepared
+    names = [silo.name for silo in silos.silos]
+    with _directory(out) as path:
+        recorder, begun = _recorder(prepared, path, resume=resume, force=force)
+        end = _rounds(prepared, recorder, begun, keep=out is not None, notify=notify, on_round=on_round)
+        trained = personal_models(method, task, silos.silos, fed, solver, run.who, end, workers=_count(run.workers))
+        states = ((name, task.export_state(model)) for name, model in zip(names, trained, strict=True))
+        summary = recorder.finish(states if out is not None else ())
+        kept = record.read(path)
+        return Result(
+            summary=summary,
+            lines=kept.lines,
+            weights=kept.weights,
+            path=None if out is None else path,
+            _task=task,
+            _models=dict(zip(names, trained, strict=True)),
+        )
+
+
+def _rounds(
+    prepared: Prepared,
+    recorder: record.Recorder,
+    begun: Progress | None,
+    *,
+    keep: bool,
+    notify: Notify | None,
+    on_round: Callable[[dict[str, Any]], None] | None,
+) -> Progress:
+    """Run and record the rounds that are left. An interrupted run stays readable and can be resumed."""
+    run, method, task, silos, fed, solver = prepared
+    progress, saved = begun, begun.round if begun else 0
+    rounds = simulate(
+        method,
+        task,
+        silos.silos,
+        fed,
+        solver,
+        run.who,
+        workers=_count(run.workers),
+        start=begun,
+        notify=notify,
+    )
+    try:
+        for report in rounds:
+            line = recorder.add(report)
+            progress = report.progress
+            if keep and recorder.checkpoint_due(progress, run.checkpoint_every):
+                recorder.checkpoint(progress)
+                saved = progress.round
+            if on_round is not None:
+                on_round(line)
+    except KeyboardInterrupt:
+        if keep and progress is not None and saved < progress.round == len(recorder.lines):
+            recorder.checkpoint(progress)
+        recorder.interrupted()
+        raise
+    assert progress is not None  # a run has at least one round, done now or before
+    return progress
+
+
+def _count(workers: int | str) -> int | None:
+    return workers if isinstance(workers, int) else None
+
+
+@contextmanager
+def _directory(out: str | Path | None) -> Iterator[Path]:
+    """The run directory, or a passing one where nothing is to be kept."""
+    if out is not None:
+        yield Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="amity-") as folder:
+        yield Path(folder)
+
+
+def _recorder(prepared: Prepared, path: Path, *, resume: bool, force: bool) -> tuple[record.Recorder, Progress | None]:
+    run, silos = prepared.run, prepared.silos
+    config = run.table()
+    if resume and record.holds_run(path):
+        return record.Recorder.resume(path, config)
+    groups = prepared.fed.groups
+    facts = {
+        "method": run.method,
+        "data": run.data,
+        "setting": run.setting,
+        "model": run.model,
+        "clients": run.clients,
+        "seed": run.seed,
+        "engine": "simulate",
+        "version": version("amity"),
+        "groups": None if groups is None else groups.tolist(),
+        "notes": list(silos.notes),
+    }
+    return record.Recorder.create(path, config, [silo.name for silo in silos.silos], facts, force=force), None
+
+
+def _task(run: Run, silos: Silos, model: Callable[[], nn.Module] | nn.Module | None) -> tuple[str, Task]:
+    """The model's name, and the task of learning it."""
+    start: Mapping[str, Tensor] | None = None if run.init_from == "none" else _weights(run.init_from)
+    if model is None:
+        name = models.resolve(run.model, silos.shape)
+        make = models.make(name, silos.shape, silos.classes)
+    elif isinstance(model, nn.Module):
+        name, make = type(model).__name__, functools.partial(copy.deepcopy, model)
+        start = model.state_dict() if start is None else start
+    else:
+        name, make = getattr(model, "__name__", type(model).__name__), model
+    return name, Task(make, silos.shape, silos.classes, device=_device(run.device), start=start)
+
+
+def _weights(path: str) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise InputError(f"init_from needs a file of weights, {path} does not exist: give another path") from None
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"init_from needs a safetensors file, {path} cannot be read: {error}") from None
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device must be one that torch can use here, got {name!r} ({reason}): try cpu") from None
+    return device
+
+
+def _solver(run: Run, name: str, method: Method, sizes: Sequence[int]) -> Solver:
+    """The method's own protocol, with what the run asks for in its place."""
+    own = method.solver
+    if run.optimizer not in ("auto", *method.optimizers):
+        rule = f"{name} needs the optimizer {' or '.join(method.optimizers)}"
+        raise InputError(f"{rule}, got {run.optimizer}: leave it at auto, its equations allow no other")
+    if run.optimizer != "auto" and run.optimizer != own.optimizer:
+        own = Solver(run.optimizer, RATES[run.optimizer], batch=own.batch)
+    third = max(1, int(statistics.median(sizes)) // 3)
+    return own._replace(
+        rate=own.rate if run.lr == "auto" else run.lr,
+        decay=run.lr_decay,
+        batch=min(own.batch, third) if run.batch == "auto" else run.batch,
+    )

@@ -1,0 +1,323 @@
+"""What the attention methods share: state, pools, mixing, buffers, the client's proximal step.
+
+Also the small world of the attention tests: models that are points, the loss half the squared distance to the data.
+"""
+
+import dataclasses
+import functools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small import batchnorm, near, run, same, silos
+from small import task as small_task
+from torch import Generator, Tensor, nn
+
+from amity import cloud
+from amity.contract import Data, Download, Federation, InputError, Method, Solver, Split, State, Turn
+from amity.engines.simulate import federation_of
+from amity.methods.fedacs import FedACS
+from amity.methods.fedamp import FedAMP
+from amity.methods.heurfedamp import HeurFedAMP
+from amity.methods.pfedatt import PFedAtt
+from amity.streams import key_of, stream
+from amity.task import Task
+from amity.train import train
+
+HALVING = 1 / math.log(2)  # with this sigma exp(-t / sigma) = 2^-t
+TRIANGLE = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)  # d^2: 1, 4 and 5
+
+
+class Point(nn.Module):
+    """A model that is nothing but a point w; its scores are w - x."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.w - x
+
+
+def half_square(scores: Tensor, y: Tensor) -> Tensor:
+    """F(w) = mean |w - x|^2 / 2: its gradient is w - mean x."""
+    return 0.5 * (scores**2).sum(1).mean()
+
+
+@functools.cache
+def point(size: int) -> Task:
+    return Task(lambda: Point(size), (size,), size, loss=half_square, dtype=torch.float64)
+
+
+def facts(clients: int, rounds: int = 90, groups: list[int] | None = None) -> Federation:
+    keys = torch.tensor([key_of(f"silo {i}") for i in range(clients)])
+    known = None if groups is None else torch.tensor(groups)
+    return Federation(torch.ones(clients, dtype=torch.int64), keys, known, rounds, seed=0)
+
+
+def message(models: Tensor) -> State:
+    """Uploads of models without buffers."""
+    return {
+        "params": models,
+        "buffers": models.new_empty(len(models), 0),
+        "counts": torch.empty(len(models), 0, dtype=torch.int64),
+    }
+
+
+def holding(method: Method, models: Tensor, *, heard: Tensor | None = None, fed: Federation | None = None) -> State:
+    """The server after it heard these models, from all clients or from some."""
+    who = torch.arange(len(models)) if heard is None else heard
+    server = method.init_server(point(models.shape[1]), fed or facts(len(models)))
+    return method.aggregate(server, who, message(models[who]), 1) if len(who) else server
+
+
+def draws(role: str, key: int) -> Generator:
+    return stream(0, role, key, 1)
+
+
+def ask(method: Method, models: Tensor, *, round: int = 1, fed: Federation | None = None) -> Download:
+    """What the clients get once the server has heard all these models."""
+    return method.download(holding(method, models, fed=fed), torch.arange(len(models)), round, draws)
+
+
+def turn(data: Tensor, rate: float, *, round: int = 1, epochs: int = 1, batch: int = 100) -> Turn:
+    examples = Split(data, torch.zeros(len(data), dtype=torch.int64))
+    solver = Solver("sgd", rate, batch=batch)
+    return Turn(round, epochs, solver, Data(examples, None), lambda role, epoch: stream(0, role, 0, round, epoch))
+
+
+def client_at(method: Method, w: Tensor, rounds: int = 90) -> State:
+    return {**method.init_client(point(len(w)), facts(1, rounds), 0), "params": w}
+
+
+def vector(*numbers: float) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+@st.composite
+def models(draw: st.DrawFn, least: int = 1, most: int = 6) -> Tensor:
+    """Models on a coarse grid, so that duplicates, zero vectors and exact ties occur."""
+    size = draw(st.integers(1, 4))
+    row = st.lists(st.integers(-24, 24), min_size=size, max_size=size)
+    return torch.tensor(draw(st.lists(row, min_size=least, max_size=most)), dtype=torch.float64) / 8
+
+
+def some_of(count: int, least: int = 0) -> st.SearchStrategy[Tensor]:
+    chosen = st.sets(st.integers(0, count - 1), min_size=least).map(sorted)
+    return chosen.map(lambda positions: torch.tensor(positions, dtype=torch.int64))
+
+
+ATTENTIVE: dict[str, Method] = {
+    "fedamp": FedAMP(sigma=1.0),
+    "fedamp-half": FedAMP(sigma=1.0, self_weight=0.5),
+    "fedamp-theory": FedAMP(mode="theory", sigma=1.0, alpha=2.0),
+    "fedamp-raw": FedAMP(mode="theory", sigma=1.0, alpha=20.0, on_negative="raw"),
+    "heurfedamp": HeurFedAMP(sigma=2.0),
+    "pfedatt": PFedAtt(k=2, sigma=2.0),
+    "fedacs": FedACS(p=0.3),
+}
+CLIENTS = 5
+each_method = pytest.mark.parametrize("name", ATTENTIVE)
+each_pool = pytest.mark.parametrize("pool", ["active", "latest"])
+
+
+def variant(name: str, **changes: object) -> Method:
+    return dataclasses.replace(ATTENTIVE[name], **changes)  # type: ignore[type-var]
+
+
+@each_method
+@given(data=st.data())
+def test_recorded_weights_are_what_was_mixed(name: str, data: st.DataObject) -> None:
+    pool = data.draw(st.sampled_from(["active", "latest"]))
+    method = variant(name, pool=pool, init="independent")
+    heard = data.draw(some_of(CLIENTS), "heard")
+    who = data.draw(some_of(CLIENTS, least=1), "who")
+    server = holding(method, data.draw(models(CLIENTS, CLIENTS)), heard=heard)
+    sent = method.download(server, who, 1, draws)
+    assert sent.weights is not None and sent.weights.shape == (len(who), CLIENTS)
+    assert near(sent.each["params"], sent.weights @ server["params"])
+    assert near(sent.weights.sum(1), torch.ones(len(who), dtype=torch.float64))
+    pooled = set((who if pool == "active" else heard).tolist())
+    for client, row in zip(who.tolist(), sent.weights, strict=True):
+        assert set(row.nonzero()[:, 0].tolist()) <= pooled | {client}
+
+
+@each_method
+def test_with_an_active_pool_the_models_of_absent_clients_do_not_matter(name: str) -> None:
+    method = variant(name)
+    here, one = torch.tensor([0, 2, 3]), torch.randn(CLIENTS, 3, generator=draws("a", 0), dtype=torch.float64)
+    other = one.clone()
+    other[[1, 4]] = 7.0
+    sent, again = (method.download(holding(method, w), here, 1, draws) for w in (one, other))
+    assert torch.equal(sent.each["params"], again.each["params"])
+    assert near(sent.each["params"], ask(method, one[here]).each["params"])
+
+
+def test_a_latest_pool_mixes_the_last_models_of_absent_clients_by_hand() -> None:
+    # Client 0 alone is asked. Weights go as 2^-d^2 over itself, d^2 = 1 and 4: 16, 8 and 1 parts of 25.
+    method = FedAMP(sigma=HALVING, pool="latest")
+    sent = method.download(holding(method, TRIANGLE), torch.tensor([0]), 2, draws)
+    assert near(sent.weights, vector(16, 8, 1)[None] / 25)
+    assert near(sent.each["params"], vector(8 / 25, 2 / 25)[None])
+
+
+@each_method
+def test_a_client_never_heard_sees_the_pool_and_itself_and_nobody_sees_it(name: str) -> None:
+    method = variant(name, pool="latest", init="independent")
+    heard, who = torch.tensor([0, 1, 4]), torch.tensor([1, 2, 3])
+    server = holding(method, torch.randn(CLIENTS, 3, generator=draws("b", 0), dtype=torch.float64), heard=heard)
+    weights = method.download(server, who, 2, draws).weights
+    for row, view in zip(weights, ([0, 1, 4], [0, 1, 4, 2], [0, 1, 4, 3]), strict=True):
+        # Those it sees, as a federation of their own; the row of client 1, or the newcomer's, which stands last.
+        alone = ask(method, server["params"][view]).weights[1 if len(view) == 3 else -1]
+        assert near(row[view], alone)
+        assert row.count_nonzero() == alone.count_nonzero()
+
+
+@each_method
+@each_pool
+def test_a_pool_of_one_leaves_the_model_as_it_is(name: str, pool: str) -> None:
+    method = variant(name, pool=pool, init="independent")
+    heard = torch.arange(CLIENTS) if pool == "active" else torch.tensor([], dtype=torch.int64)
+    server = holding(method, torch.randn(CLIENTS, 3, generator=draws("c", 0), dtype=torch.float64), heard=heard)
+    who = torch.tensor([2]) if pool == "active" else torch.tensor([1, 2, 4])
+    sent = method.download(server, who, 1, draws)
+    assert torch.equal(sent.each["params"], server["params"][who])
+    assert torch.equal(sent.weights, torch.eye(CLIENTS, dtype=torch.float64)[who])
+
+
+@each_method
+def test_equal_models_stay_what_they_are(name: str) -> None:
+    w = torch.randn(1, 50, generator=draws("d", 0), dtype=torch.float64)
+    assert near(ask(variant(name), w.repeat(9, 1)).each["params"], w.repeat(9, 1))
+
+
+@each_method
+@each_pool
+def test_rounds_of_the_engine_mix_by_the_recorded_weights(name: str, pool: str) -> None:
+    # With rate 0 a client uploads exactly the cloud model it was sent.
+    method = variant(name, pool=pool, init="independent")
+    fed = federation_of(silos(), rounds=6, seed=1)
+    before = method.init_server(small_task(), fed)["params"].clone()
+    solver = Solver("sgd", 0.0)
+    for report in run(method, rounds=6, solver=solver, epochs=1, participation=0.8, drop=0.25, drop_phase="after"):
+        asked = ~report.weights.isnan().any(1)
+        assert asked.sum() == 4 and len(report.took_part) == 3
+        expected = before.clone()
+        expected[report.took_part] = report.weights[report.took_part] @ before
+        before = report.progress.server["params"]
+        assert near(before, expected)
+
+
+def normalising(count: int) -> tuple[Task, State]:
+    """Uploads of models with BatchNorm buffers and counters, no two alike."""
+    on, rng = small_task(batchnorm), draws("e", 0)
+    first = on.init(rng)
+    width = {key: (count, len(value)) for key, value in first.items()}
+    return on, {
+        "params": torch.randn(*width["params"], generator=rng, dtype=torch.float64),
+        "buffers": torch.rand(*width["buffers"], generator=rng, dtype=torch.float64),
+        "counts": torch.randint(1, 100, width["counts"], generator=rng),
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in ATTENTIVE if name not in ("fedamp-theory", "fedamp-raw")])
+def test_convex_rows_mix_buffers_like_parameters_and_take_the_largest_counter(name: str) -> None:
+    on, uploads = normalising(CLIENTS)
+    method = variant(name)
+    who = torch.tensor([0, 2, 3, 4])
+    server = method.aggregate(method.init_server(on, facts(CLIENTS)), torch.arange(CLIENTS), uploads, 1)
+    sent = method.download(server, who, 1, draws)
+    assert near(sent.each["buffers"], sent.weights @ uploads["buffers"])
+    for row, counts in zip(sent.weights, sent.each["counts"], strict=True):
+        assert torch.equal(counts, uploads["counts"][row > 0].amax(0))
+    assert sent.notes == ()
+
+
+def test_buffers_stay_local_where_a_row_has_negative_weights() -> None:
+    # Weights 4 * 2^-d^2: 2, 1/4 and 1/8 between the three. Self weights 1 - 9/4, 1 - 17/8 and 1 - 3/8: only the
+    # third row is convex.
+    on, uploads = normalising(3)
+    uploads["params"] = torch.zeros_like(uploads["params"])
+    uploads["params"][:, :2] = TRIANGLE
+    method = FedAMP(mode="theory", sigma=HALVING, alpha=4 * HALVING, on_negative="raw")
+    server = method.aggregate(method.init_server(on, facts(3)), torch.arange(3), uploads, 1)
+    sent = method.download(server, torch.arange(3), 1, draws)
+    assert near(sent.weights, torch.stack([vector(-10, 16, 2), vector(16, -9, 1), vector(2, 1, 5)]) / 8)
+    assert torch.equal(sent.each["buffers"][:2], uploads["buffers"][:2])
+    assert near(sent.each["buffers"][2], vector(0.25, 0.125, 0.625) @ uploads["buffers"])
+    assert sent.notes == ("negative weights: buffers stay local",)
+
+
+def test_the_server_keeps_last_uploads_and_who_was_heard() -> None:
+    method = FedAMP(init="independent")
+    server = method.init_server(point(2), facts(3))
+    before = {key: value.clone() for key, value in server.items()}
+    after = method.aggregate(server, torch.tensor([0, 2]), message(TRIANGLE[[0, 2]]), 1)
+    assert torch.equal(after["params"][[0, 2]], TRIANGLE[[0, 2]])
+    assert torch.equal(after["params"][1], server["params"][1])
+    assert after["heard"].tolist() == [True, False, True]
+    assert same(server, before)
+
+
+@each_method
+@pytest.mark.parametrize("init", ["shared", "independent"])
+def test_server_and_clients_begin_with_the_same_models(name: str, init: str) -> None:
+    method, fed = variant(name, init=init), facts(3)
+    server = method.init_server(point(4), fed)
+    rows = torch.stack([method.init_client(point(4), fed, i)["params"] for i in range(3)])
+    assert torch.equal(server["params"], rows)
+    assert len(rows.unique(dim=0)) == (1 if init == "shared" else 3)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "steps"),
+    [
+        (90, {1: 1e4, 30: 1e4, 31: 1e3, 60: 1e3, 61: 1e2, 90: 1e2}),
+        (3, {1: 1e4, 2: 1e3, 3: 1e2}),
+        (1, {1: 1e4}),
+        (10, {4: 1e4, 5: 1e3, 7: 1e3, 8: 1e2, 10: 1e2}),  # the thirds end at 3.3 and 6.7 rounds
+    ],
+)
+def test_the_step_size_falls_after_each_third_of_the_rounds(rounds: int, steps: dict[int, float]) -> None:
+    for round, expected in steps.items():
+        assert cloud.step_size(1e4, round, rounds) == pytest.approx(expected, rel=1e-12)
+
+
+def test_proximal_step_by_hand() -> None:
+    # F(w) = (w - 3)^2 / 2, centre u = 1, own model w = -1, pull 1/2, two full steps of rate 0.1.
+    # From the cloud: w' = 1 + 0.1 * 2 = 1.2 (no pull at the centre), w'' = 1.2 + 0.1 (1.8 - 0.5 * 0.2) = 1.37.
+    # From its own:   w' = -1 + 0.1 (4 + 0.5 * 2) = -0.5,             w'' = -0.5 + 0.1 (3.5 + 0.5 * 1.5) = -0.075.
+    client, down = message(vector(-1)[None]), message(vector(1)[None])
+    client, down = ({key: value[0] for key, value in state.items()} for state in (client, down))
+    go = turn(vector(2, 4)[:, None], 0.1, epochs=2)
+    for start, expected in (("cloud", 1.37), ("own", -0.075)):
+        state, upload = cloud.proximal_step(point(1), {**client, "kept": vector(5)}, down, go, pull=0.5, start=start)
+        assert near(upload["params"], vector(expected))
+        assert torch.equal(state["params"], upload["params"]) and torch.equal(state["kept"], vector(5))
+
+
+def test_without_pull_the_client_trains_plainly_from_its_start() -> None:
+    down = {key: value[0] for key, value in message(vector(1, -2)[None]).items()}
+    go = turn(torch.randn(7, 2, generator=draws("f", 0), dtype=torch.float64), 0.1, epochs=3, batch=2)
+    _, upload = cloud.proximal_step(point(2), down, down, go, pull=0.0, start="cloud")
+    assert torch.equal(upload["params"], train(point(2), down, go)["params"])
+
+
+def test_group_self_weights_need_groups() -> None:
+    for method in (FedAMP(self_weight="group"), HeurFedAMP(self_weight="group")):
+        with pytest.raises(InputError, match="self_weight=group needs .* group"):
+            method.init_server(point(2), facts(3))
+
+
+def test_group_self_weights_count_the_pool_only() -> None:
+    # Groups of 3 and 2 clients; of the first group only two are there.
+    method = FedAMP(self_weight="group")
+    server = holding(
+        method, torch.randn(5, 2, generator=draws("g", 0), dtype=torch.float64), fed=facts(5, groups=[0, 0, 0, 1, 1])
+    )
+    who = torch.tensor([0, 2, 4])
+    weights = method.download(server, who, 1, draws).weights
+    assert torch.equal(weights[torch.arange(3), who], vector(1 / 2, 1 / 2, 1))
