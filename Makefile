@@ -2,7 +2,8 @@
 
 # The demo: eight methods on one federation of 20 silos.
 DEMO := separate fedavg fedavg-ft fedamp heurfedamp pfedatt fedacs apple \
-        --data digits --setting practical --clients 20 --out runs/demo --force
+        --data digits --setting practical --clients 20 --rounds 15 --epochs 5 \
+        --set fedacs.optimizer=adam --out runs/demo --force
 
 VENV := .venv
 BIN := $(VENV)/bin

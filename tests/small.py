@@ -8,7 +8,7 @@ rounds[-1].personal(0)["params"]
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import torch
@@ -45,6 +45,16 @@ def batchnorm() -> nn.Module:
 
 
 def task(make: Callable[[], nn.Module] = linear, *, start: Mapping[str, Tensor] | None = None) -> Task:
+    """A task on these silos; the same one for the same model, since a task has no state of its own."""
+    return _task(make) if start is None else fresh_task(make, start=start)
+
+
+@cache
+def _task(make: Callable[[], nn.Module]) -> Task:
+    return fresh_task(make)
+
+
+def fresh_task(make: Callable[[], nn.Module] = linear, *, start: Mapping[str, Tensor] | None = None) -> Task:
     return Task(make, (FEATURES,), CLASSES, dtype=torch.float64, start=start)
 
 

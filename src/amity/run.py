@@ -84,13 +84,15 @@ def prepare(
     method: Method | None = None,
 ) -> Prepared:
     """Resolve and check everything that can be checked before round 1."""
+    label = run.method if method is None else type(method).__name__.lower()
     built = methods.build(run.method, run.settings) if method is None else method
     silos = silos.with_validation(run.val_fraction, run.seed)
     name, task = _task(run, silos, model)
-    solver = _solver(run, run.method if method is None else type(method).__name__, built, silos.sizes)
+    solver = _solver(run, label, built, silos.sizes)
     fed = federation_of(silos.silos, run.rounds, run.seed)
     resolved = replaced(
         run,
+        method=label,
         data=silos.data,
         setting=silos.setting,
         clients=len(silos.silos),

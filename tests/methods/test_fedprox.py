@@ -110,7 +110,7 @@ def test_prox_3_on_a_quadratic_the_exact_step_shrinks_to_nothing_as_mu_grows() -
         # argmin |X w - y|^2 / (2 n) + mu/2 |w - centre|^2
         exact = torch.linalg.solve(hessian + mu * torch.eye(3, dtype=torch.float64), slope + mu * centre)
         solver = FULL._replace(rate=1 / (steepest + mu))
-        _, upload = FedProx(mu=mu).local(on, {}, first, turn_of(fed, at, 0, solver, epochs=300))
+        _, upload = FedProx(mu=mu).local(on, {}, first, turn_of(fed, at, 0, solver, epochs=150))
         assert near(upload["params"], exact)
         moves.append(float((upload["params"] - centre).norm()))
     assert all(more > less for more, less in zip(moves, moves[1:], strict=False))

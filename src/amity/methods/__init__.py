@@ -91,12 +91,12 @@ def build(name: str, settings: Mapping[str, Any] | None = None) -> Method:
 
 
 def settings_of(method: Method) -> dict[str, Any]:
-    """Every option value of a method, so that a record can say what was run."""
+    """Every field of a method, a wrapped one's too, so that a record can say what was run."""
     out: dict[str, Any] = {}
     for field in dataclasses.fields(method):  # type: ignore[arg-type]
         value = getattr(method, field.name)
         if dataclasses.is_dataclass(value):
             out.update(settings_of(value))  # type: ignore[arg-type]
-        elif "help" in field.metadata:
-            out[field.metadata["key"] or field.name] = value
+        else:
+            out[field.metadata.get("key") or field.name] = value
     return out
