@@ -22,7 +22,6 @@ from small import (
     dropout,
     flat,
     fresh_task,
-    linear,
     mlp,
     near,
     relabelled,
@@ -88,7 +87,7 @@ every_variant = pytest.mark.parametrize("case", CASES, ids=str)
 @cache
 def usual(case: Case) -> list[Seen]:
     """The run that several laws look at: a model with buffers and counters, not everybody in every round."""
-    return run(case.method, on=task(batchnorm), participation=0.8)
+    return run(case.method, on=task(batchnorm), epochs=1, participation=0.8)
 
 
 def sharing(case: Case) -> Method:
@@ -183,7 +182,7 @@ def unchanged(old: Any, new: Any) -> bool:
 @every_variant
 def test_the_six_functions_are_pure(case: Case) -> None:
     watched = Watched(case.method)
-    run(watched, on=task(batchnorm), participation=0.8, drop=0.3, drop_phase="after")
+    run(watched, on=task(batchnorm), epochs=1, participation=0.8, drop=0.3, drop_phase="after")
     assert watched.called == {"init_server", "init_client", "download", "local", "aggregate", "personal"}
 
 
@@ -222,7 +221,7 @@ def busy_threads() -> Iterator[None]:
 
 @every_variant
 def test_com_6_rerun_is_bit_identical(case: Case) -> None:
-    assert equal_runs(usual(case), run(case.method, on=fresh_task(batchnorm), participation=0.8))
+    assert equal_runs(usual(case), run(case.method, on=fresh_task(batchnorm), epochs=1, participation=0.8))
 
 
 @every
@@ -236,7 +235,7 @@ def test_com_6_rerun_is_bit_identical_with_dropout(case: Case) -> None:
 
 @every
 def test_com_6_another_seed_gives_other_models(case: Case) -> None:
-    other = run(case.method, on=task(batchnorm), seed=2, rounds=1)
+    other = run(case.method, on=task(batchnorm), epochs=1, participation=0.8, seed=2, rounds=1)
     assert not near(flat(usual(case)[0]), flat(other[0]))
 
 
@@ -389,7 +388,7 @@ def twins() -> list[Any]:
 @pytest.mark.parametrize("case", [c for c in CASES if "budget" not in c.settings], ids=str)
 def test_identical_clients_get_identical_models(case: Case) -> None:
     """But for a budget, which lets twins choose different cores."""
-    for report in run(case.method, at=twins()):
+    for report in run(case.method, at=twins(), epochs=1):
         models = flat(report)
         assert near(models[2], models[0]) and near(models[4], models[0])
         if case.method.evaluates == "held":

@@ -76,7 +76,6 @@ def a_round(number: int, *, weights: bool = True, scores: Sequence[Score] | None
         seconds={"local": 0.5, "evaluate": 0.25},
         weights=matrix * number if weights else None,
         progress=state(number),
-        personal=lambda client: {},
         warnings=["slow"] if number == 2 else [],
     )
 

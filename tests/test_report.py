@@ -54,7 +54,6 @@ def a_run(
                 seconds={"local": 1.0},
                 weights=weights,
                 progress=Progress(number, {}, []),
-                personal=lambda client: {},
                 warnings=[],
             )
         )

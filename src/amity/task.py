@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -106,9 +106,10 @@ class Task:
         """
         space = self._workspace()
         space.load(model)
-        space.module.train()
+        if not space.module.training:
+            space.module.train()
         space.gradient.zero_()
-        with _Keyed(rng) if self.draws and rng is not None else _nothing():
+        with _Keyed(rng) if self.draws and rng is not None else nullcontext():
             loss = self.loss(space.module(batch.x), batch.y)
         loss.backward()
         return loss.detach(), space.gradient
@@ -230,10 +231,6 @@ class _Workspace:
 def _replace_buffer(module: nn.Module, name: str, value: Tensor) -> None:
     owner, _, leaf = name.rpartition(".")
     module.get_submodule(owner)._buffers[leaf] = value
-
-
-def _nothing() -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 class _Keyed(TorchDispatchMode):

@@ -181,7 +181,7 @@ class _Simulation:
         watch.lap("aggregate")
 
         personal, eval_bytes = self.personal(server, clients, number)
-        scores = self._evaluate(pool, clients, personal)
+        scores = self._evaluate(pool, clients, personal, number)
         watch.lap("evaluate")
         return Round(
             round=number,
@@ -257,7 +257,7 @@ class _Simulation:
         return personal, sent
 
     def _evaluate(
-        self, pool: ThreadPoolExecutor, clients: list[State], personal: Callable[[int], Model]
+        self, pool: ThreadPoolExecutor, clients: list[State], personal: Callable[[int], Model], number: int
     ) -> list[Score]:
         held = self.method.evaluates == "held"
 
@@ -266,7 +266,8 @@ class _Simulation:
             last = self._scored.get(client)
             if held and last is not None and last[0] is clients[client]:
                 return last[1]
-            return self.task.evaluate(personal(client), self.tests[client])
+            with self._blame(client, number):
+                return self.task.evaluate(personal(client), self.tests[client])
 
         scores = dict(self._each(pool, "evaluate", score, range(len(clients))))
         if held:

@@ -149,7 +149,7 @@ class Apple:
 
     def _penalty(self, r: int, rounds: int) -> float:
         """lambda(r), r counted from 0."""
-        length = math.floor(self.penalty_rounds * rounds)
+        length = math.floor(self.penalty_rounds * rounds + 1e-9)  # 0.7 * 90 is 63, not 62.99...
         if r >= length:
             return 0.0
         return (1 + math.cos(math.pi * r / length)) / 2 if self.scheduler == "cos" else _EPSILON ** (r / length)

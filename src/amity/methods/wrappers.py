@@ -25,7 +25,7 @@ from amity.train import train
 class FineTuned:
     base: Method
     ft_epochs: int | Literal["same"] = option("same", "epochs of fine-tuning", symbol="E_ft", at_least=0)
-    ft_lr: float | Literal["same"] = option("same", "rate of fine-tuning", above=0)
+    ft_lr: float | Literal["same"] = option("same", "rate of fine-tuning; decays as lr does", above=0)
 
     evaluates: ClassVar[Literal["held", "server"]] = "server"
 
