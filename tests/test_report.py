@@ -216,8 +216,8 @@ def test_the_table_marks_the_best_and_takes_names_as_text(tmp_path: Path) -> Non
         "Last",
         "Worst",
         "Spread",
-        "Block score",
-        "Seconds",
+        "Block",
+        "Sec",
         "MB up",
         "MB down",
     ):

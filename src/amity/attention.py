@@ -36,7 +36,7 @@ def negexp(sigma: float) -> Attraction:
 def pseudo_huber(sigma: float) -> Attraction:
     """A(t) = sqrt(t + sigma) - sqrt(sigma): makes the pair term convex, as Theorem 1 asks."""
     return Attraction(
-        lambda t: torch.sqrt(t + sigma) - math.sqrt(sigma),
+        lambda t: t / (torch.sqrt(t + sigma) + math.sqrt(sigma)),  # the same without cancellation
         lambda t: -0.5 * torch.log(t + sigma) - math.log(2),
     )
 
@@ -154,6 +154,8 @@ def above_quantile(
 
     The inequality is strict. p = None keeps everybody. A client always keeps itself unless `keep_self` is off.
     """
+    # Cosines of equal models miss 1 by rounding; the quantile must not tell them apart.
+    similarity = similarity.masked_fill(similarity > 1 - 1e-11, 1.0)
     count = len(similarity)
     diagonal = torch.eye(count, dtype=torch.bool, device=similarity.device)
     if p is None:

@@ -16,7 +16,7 @@ from amity.attention import group_self_weight
 from amity.contract import MODEL, Download, Federation, InputError, Model, State, Turn, model_of
 from amity.task import Task
 from amity.train import proximal, train
-from amity.vectors import mix, mix_models
+from amity.vectors import largest, mix, mix_models
 
 Rule = Callable[[Tensor, Tensor], Tensor]
 """(similarities of a pool [n, n], its members [n]) -> mixing matrix [n, n]."""
@@ -88,7 +88,10 @@ def send(
     if not convex.all() and server["buffers"].shape[1]:
         own = torch.eye(len(members), dtype=torch.float64)[at[who]]
         kept = torch.where(convex[:, None], weights, own)
-        models["buffers"] = mix(kept, server["buffers"], index)
+        models |= {
+            "buffers": mix(kept, server["buffers"], index),
+            "counts": largest(kept, server["counts"], index),
+        }
         notes = (*notes, "negative weights: buffers stay local")
     full = torch.zeros(len(who), len(heard), dtype=torch.float64).index_copy(1, members, weights)
     return Download({}, dict(models), full, notes)

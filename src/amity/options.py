@@ -115,7 +115,9 @@ def check(record: Any) -> None:
         ok = any(_admits(alternative, value) for alternative in _alternatives(_hint(cls, name)))
         if ok and isinstance(value, (int, float)) and not isinstance(value, bool):
             bounds = field.metadata["bounds"]
-            ok = (isinstance(value, int) or math.isfinite(value)) and all(_TESTS[key](value, bound) for key, bound in bounds.items())
+            ok = (isinstance(value, int) or math.isfinite(value)) and all(
+                _TESTS[key](value, bound) for key, bound in bounds.items()
+            )
         if not ok:
             raise _refusal(cls, name, value)
 

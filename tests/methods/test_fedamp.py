@@ -278,7 +278,6 @@ def test_a_negative_self_weight_can_be_refused() -> None:
         ask(FedAMP(**STEEP, on_negative="error"), TRIANGLE)
 
 
-@pytest.mark.xfail(strict=True, reason="rounding leaves self weights of -2e-16, and buffers then stay local")
 def test_a_shrunk_step_leaves_no_negative_weight() -> None:
     rng = draws("shrink", 0)
     for clients in range(2, 42):
@@ -286,7 +285,6 @@ def test_a_shrunk_step_leaves_no_negative_weight() -> None:
         assert (ask(FedAMP(mode="theory"), w).weights >= 0).all()
 
 
-@pytest.mark.xfail(strict=True, reason="rounding of exp(-log sigma): the step 1 exceeds 1")
 def test_the_sufficient_scale_is_accepted_at_its_boundary() -> None:
     # A' <= 1/sigma, so sigma >= gf alpha (m - 1) suffices; equal models attain it.
     for clients in range(2, 22):

@@ -77,16 +77,18 @@ class FedAMP:
             slopes = kernel.slope(distances)
             step = self.grad_factor * alpha
             largest = largest_step(slopes)
-            if step > largest and self.on_negative == "error":
+            too_far = step > largest * (1 + 1e-12)  # a step of exactly the bound must not fail by rounding
+            if too_far and self.on_negative == "error":
                 raise InputError(
                     f"fedamp needs every self weight >= 0, but the step {step:g} exceeds {largest:g}: "
                     "set a larger sigma, a smaller alpha, or on_negative=shrink"
                 )
-            if step > largest and self.on_negative == "shrink":
+            if too_far and self.on_negative == "shrink":
                 effective = self.attraction * largest / step
                 notes.append(f"step shrunk to keep self weights >= 0: effective lambda {effective:.3g}")
                 step = largest
-            return gradient_step(slopes, step)
+            weights = gradient_step(slopes, step)
+            return weights if self.on_negative == "raw" else weights.clamp(min=0)
 
         sent = cloud.send(server, who, self.pool, squared_distances, rule)
         return sent._replace(notes=(*sent.notes, *notes))

@@ -1,0 +1,152 @@
+"""Commands in README.md are real: every flag, name and make target exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amity import cli
+from amity.config import Run
+from amity.data import SETTINGS, SOURCES
+from amity.methods import METHODS
+from amity.models import MODELS
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+
+
+def blocks(text: str) -> Iterator[str]:
+    """Fenced code blocks, and indented ones with a blank line before them."""
+    fence = re.compile(r"^( *)```[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+    yield from (match[2] for match in fence.finditer(text))
+    yield from re.findall(r"(?:\A|\n\n)((?:(?: {4}|\t)[^\n]*\n?)+)", fence.sub("", text))
+
+
+def commands(text: str, program: str) -> Iterator[list[str]]:
+    """The words behind every call of a program in the code blocks of a Markdown text."""
+    for block in blocks(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            if not re.search(rf"(^|[\s/]){program}(\s|$)", line):
+                continue
+            words = shlex.split(line, comments=True)
+            starts = [0, *(place + 1 for place, word in enumerate(words) if word in ("&&", ";", "|", "||"))]
+            for start, end in zip(starts, [*(place - 1 for place in starts[1:]), len(words)], strict=True):
+                part = words[start:end]
+                while part and (part[0] in ("$", "time") or re.fullmatch(r"\w+=.*", part[0])):
+                    part = part[1:]
+                if part and part[0].rpartition("/")[2] == program:
+                    yield part[1:]
+
+
+def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """The exit code of a command line that is read and checked, not carried out."""
+
+    def looked_at(runs: list[Run], targets: list[Path], report: Path, **how: Any) -> None:
+        for run in runs:
+            assert run.data in SOURCES and run.setting in SETTINGS and run.model in ("auto", *MODELS)
+
+    config = {"method": "fedavg", "methods": ["fedavg", "separate"]}
+    monkeypatch.setattr(cli, "_carry_out", looked_at)
+    monkeypatch.setattr(cli, "_report", lambda records, path: None)
+    monkeypatch.setattr(cli, "_run_directories", lambda path: [])
+    monkeypatch.setattr(cli, "_config", lambda path, resumed: config if path or resumed else {})
+    monkeypatch.setattr(sys, "argv", ["amity", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+SAMPLE = """
+Text with `amity nonsense` and `make nonsense`, then:
+
+```bash
+$ amity run fedamp --rounds 3   # amity in a comment
+X=1 .venv/bin/amity compare separate fedavg \\
+    --clients 5 && amity methods --json | head
+cat amity.txt
+```
+
+    make test
+
+And amity in a sentence.
+"""
+
+
+def test_the_reader_of_commands() -> None:
+    assert list(commands(SAMPLE, "amity")) == [
+        ["run", "fedamp", "--rounds", "3"],
+        ["compare", "separate", "fedavg", "--clients", "5"],
+        ["methods", "--json"],
+    ]
+    assert list(commands(SAMPLE, "make")) == [["test"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("run fedamp --rounds 3 --set sigma=2", 0),
+        ("run --config a/config.toml --out b", 0),
+        ("run --out a --resume --rounds 30", 0),
+        ("report a b --out c.html", 0),
+        ("run fedamp --round 3", 2),
+        ("run fedamp --rounds none", 2),
+        ("run fedamq", 2),
+        ("run fedamp --set sigm=2", 2),
+        ("walk fedamp", 2),
+        ("report", 2),
+    ],
+)
+def test_the_check_of_commands(line: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert understood(line.split(), monkeypatch) == code
+
+
+def test_the_check_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AssertionError):
+        understood(["run", "fedamp", "--data", "digit"], monkeypatch)
+
+
+TEXT = README.read_text(encoding="utf-8") if README.exists() else ""
+written = pytest.mark.skipif(not TEXT, reason="there is no README.md yet")
+
+
+@written
+def test_the_readme_shows_commands() -> None:
+    assert any(words[:1] in (["run"], ["compare"]) for words in commands(TEXT, "amity"))
+
+
+@pytest.mark.parametrize("line", [shlex.join(words) for words in commands(TEXT, "amity")])
+def test_commands_are_understood(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert understood(shlex.split(line), monkeypatch) == 0, capsys.readouterr().err
+
+
+@written
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    assert {"demo", "test", "check"} <= targets
+    in_blocks = {word for words in commands(TEXT, "make") for word in words if re.fullmatch("[a-z]+", word)}
+    in_text = set(re.findall(r"`make ([a-z]+)`", TEXT))
+    assert in_blocks | in_text <= targets
+
+
+@written
+def test_methods_named_in_code_exist() -> None:
+    """A table of methods in the README names only those that there are."""
+    rows = re.findall(r"^\| *`([a-z-]+)` *\|", TEXT, re.MULTILINE)
+    commands_and_methods = {*METHODS, *SOURCES, *SETTINGS, *MODELS, "run", "compare", "report", "methods"}
+    assert set(rows) <= commands_and_methods | {"datasets", "settings"}
+
+
+@written
+def test_links_to_files_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", TEXT)
+    assert [link for link in links if not (ROOT / link).exists()] == []
