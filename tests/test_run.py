@@ -48,9 +48,11 @@ def linear() -> nn.Module:
 
 
 def network() -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(FEATURES, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, CLASSES)
-    )
+    return nn.Sequential(nn.Linear(FEATURES, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, CLASSES))
+
+
+def dropping() -> nn.Module:
+    return nn.Sequential(nn.Linear(FEATURES, 8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, CLASSES))
 
 
 def quick(method: str = "heurfedamp", **options: Any) -> amity.Run:
@@ -146,13 +148,21 @@ def test_a_factory_gives_the_architecture_and_the_seed_its_weights() -> None:
     assert not equal(first, other)
 
 
+def test_a_model_with_dropout_predicts_without_it() -> None:
+    result = amity.execute(quick("fedavg-ft", rounds=1), own(), model=dropping)
+    x = torch.from_numpy(OWN["north"][2])
+    assert torch.equal(result.model("north")(x), result.model("north")(x))
+    assert equal(
+        weights_of(result), weights_of(amity.execute(quick("fedavg-ft", rounds=1, workers=2), own(), model=dropping))
+    )
+
+
 def test_a_returned_model_is_the_users_own() -> None:
     result = amity.execute(quick("separate"), own(), model=linear)
-    before = result.model("north").state_dict()
-    model = result.model("north")
+    before = {key: value.clone() for key, value in result.model("north").state_dict().items()}
     with torch.no_grad():
-        model.get_parameter("weight").fill_(0)
-    assert equal(dict(result.model("north").state_dict()), dict(before))
+        result.model("north").get_parameter("weight").fill_(0)
+    assert equal(dict(result.model("north").state_dict()), before)
 
 
 def test_an_unknown_silo_names_the_nearest() -> None:
@@ -284,7 +294,7 @@ def test_an_own_method_is_recorded_under_its_own_name(tmp_path: Path) -> None:
 
 
 def test_an_own_method_chooses_its_optimizers() -> None:
-    with pytest.raises(amity.InputError, match="Alone.*adam.*sgd"):
+    with pytest.raises(amity.InputError, match="(?i)alone.*adam.*sgd"):
         amity.execute(quick(optimizer="sgd"), own(), model=linear, method=Alone())
 
 
@@ -347,10 +357,9 @@ def test_auto_picks_a_model_by_the_data(tmp_path: Path) -> None:
     assert amity.execute(run).summary["model"] == "mlp"
 
 
-@pytest.mark.parametrize("optimizer", ["adam"])
-def test_an_optimizer_that_a_method_cannot_use_is_refused(optimizer: Literal["adam"], nowhere: Path) -> None:
+def test_an_optimizer_that_a_method_cannot_use_is_refused(nowhere: Path) -> None:
     with pytest.raises(amity.InputError, match="apple needs the optimizer sgd, got adam"):
-        amity.execute(quick("apple", optimizer=optimizer), own(), model=linear, out="run")
+        amity.execute(quick("apple", optimizer="adam"), own(), model=linear, out="run")
     assert sorted(p.name for p in nowhere.rglob("*")) == ["temporary"]
 
 
@@ -402,7 +411,7 @@ def test_resumed_equals_uninterrupted(method: str, every: int | Literal["auto"],
         if line["round"] == 3:
             raise KeyboardInterrupt
 
-    run = quick(method, rounds=5, checkpoint_every=every, participation=0.6)
+    run = quick(method, rounds=5, epochs=1, checkpoint_every=every, participation=0.6)
     with pytest.raises(KeyboardInterrupt):
         amity.execute(run, own(), model=network, out=tmp_path / "run", on_round=stop)
     rounds: list[int] = []

@@ -28,6 +28,9 @@ class Participation:
 
     def __post_init__(self) -> None:
         check(self)
+        if self.local_epochs_range is not None and not 1 <= self.local_epochs_range[0] <= self.local_epochs_range[1]:
+            low, high = self.local_epochs_range
+            raise InputError(f"local_epochs_range needs LO:HI with 1 <= LO <= HI, got {low}:{high}: try 1:9")
 
 
 def _borrowed(name: str) -> Any:
@@ -84,9 +87,9 @@ class Run:
 
 def _span(text: str) -> tuple[int, int]:
     low, colon, high = text.partition(":")
-    if colon and low.strip().isdigit() and high.strip().isdigit() and 1 <= int(low) <= int(high):
+    if colon and low.strip().isdigit() and high.strip().isdigit():
         return int(low), int(high)
-    raise InputError(f"local_epochs_range needs LO:HI with 1 <= LO <= HI, got {text!r}: try 1:9")
+    raise InputError(f"local_epochs_range needs LO:HI, two whole numbers, got {text!r}: try 1:9")
 
 
 def read_config(path: str | Path) -> dict[str, Any]:

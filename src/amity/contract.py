@@ -213,7 +213,7 @@ class Round(NamedTuple):
     took_part: list[int]  # clients whose upload was accepted
     dropped: dict[int, str]  # client -> why ("dropped before training", "upload not finite", ...)
     epochs: dict[int, int]  # client -> local epochs, for those that trained
-    bytes_up: int
+    bytes_up: int  # of accepted uploads
     bytes_down: int
     bytes_eval: int
     seconds: dict[str, float]  # phase -> wall time

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import types
 import typing
@@ -52,8 +53,13 @@ def fields_of(cls: type) -> dict[str, dataclasses.Field[Any]]:
     return {f.metadata["key"] or f.name: f for f in dataclasses.fields(cls) if "help" in f.metadata}
 
 
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
 def _hint(cls: type, key: str) -> Any:
-    return typing.get_type_hints(cls)[fields_of(cls)[key].name]
+    return _hints(cls)[fields_of(cls)[key].name]
 
 
 def _alternatives(hint: Any) -> list[Any]:

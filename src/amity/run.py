@@ -89,6 +89,7 @@ def prepare(
     silos = silos.with_validation(run.val_fraction, run.seed)
     name, task = _task(run, silos, model)
     solver = _solver(run, label, built, silos.sizes)
+    _check_batches(task, silos, solver)
     fed = federation_of(silos.silos, run.rounds, run.seed)
     resolved = replaced(
         run,
@@ -245,6 +246,19 @@ def _task(run: Run, silos: Silos, model: Callable[[], nn.Module] | nn.Module | N
     else:
         name, make = getattr(model, "__name__", type(model).__name__), model
     return name, Task(make, silos.shape, silos.classes, device=_device(run.device), start=start)
+
+
+def _check_batches(task: Task, silos: Silos, solver: Solver) -> None:
+    """A model that normalises over the batch learns nothing from batches of one example: they are left out."""
+    if not task.normalises_batches:
+        return
+    if solver.batch == 1:
+        raise InputError("a model with BatchNorm needs a batch of at least 2, got 1: raise --batch")
+    for silo in silos.silos:
+        if len(silo.train.y) == 1:
+            raise InputError(
+                f"a model with BatchNorm needs 2 training examples per silo, {silo.name!r} has 1: leave it out"
+            )
 
 
 def _weights(path: str) -> dict[str, Tensor]:

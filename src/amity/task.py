@@ -56,7 +56,11 @@ class Task:
         if self.size == 0:
             raise InputError("a model needs at least one trainable parameter, this one has none: check requires_grad")
         self.draws = self._probe(tuple(shape))
-        self._start = None if start is None else self.import_state(start)
+        self._first: tuple[int, Model] | None = None  # the shared first model of the last seed asked for
+        self._start = None
+        if start is not None:
+            self._start = self.import_state(start)
+            self._template.load_state_dict(dict(start))  # frozen parameters are not part of a model
 
     @property
     def starts_given(self) -> bool:
@@ -72,8 +76,11 @@ class Task:
                     "use init=shared, or leave out --init-from"
                 )
             return dict(self._start)
-        key = 0 if client is None else int(fed.keys[client])
-        return self.init(stream(fed.seed, "init", key))
+        if client is not None:
+            return self.init(stream(fed.seed, "init", int(fed.keys[client])))
+        if self._first is None or self._first[0] != fed.seed:
+            self._first = fed.seed, self.init(stream(fed.seed, "init"))
+        return dict(self._first[1])
 
     def init(self, rng: Generator) -> Model:
         """A model with the module's own random initialisation."""
@@ -153,7 +160,7 @@ class Task:
 
     def _build(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             return self.make().to(self.device, self.dtype)
 
     def _flat(self, module: nn.Module) -> Model:
@@ -243,6 +250,8 @@ class _Keyed(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         takes = any(argument.name == "generator" for argument in func._schema.arguments)
+        if not takes and any("generator" in overload for overload in func.overloadpacket.overloads()):
+            func, takes = func.overloadpacket, True  # torch.rand and the like: another overload takes it
         if takes and kwargs.get("generator") is None:
             kwargs["generator"] = self.rng
         return func(*args, **kwargs)

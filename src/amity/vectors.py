@@ -121,7 +121,12 @@ def squared_distances(matrix: Tensor, index: Tensor | None = None) -> Tensor:
         products.addmm_(block, block.T)
     norms = products.diagonal()
     out = (norms[:, None] + norms[None, :] - 2 * products).clamp_(min=0)
-    return out.fill_diagonal_(0)
+    return _symmetric(out).fill_diagonal_(0)
+
+
+def _symmetric(pairs: Tensor) -> Tensor:
+    """Matrix products round (i, j) and (j, i) differently; a threshold must not see it."""
+    return (pairs + pairs.T) / 2
 
 
 def cosines(matrix: Tensor, index: Tensor | None = None, *, origin: Tensor | None = None, eps: float = 1e-12) -> Tensor:
@@ -131,7 +136,7 @@ def cosines(matrix: Tensor, index: Tensor | None = None, *, origin: Tensor | Non
     scale = norms[:, None] * norms[None, :]
     short = (norms < eps)[:, None] | (norms < eps)[None, :]
     out = torch.where(short, torch.zeros_like(products), products / scale.masked_fill(short, 1.0))
-    return out.clamp_(-1, 1).fill_diagonal_(1)
+    return _symmetric(out).clamp_(-1, 1).fill_diagonal_(1)
 
 
 def mix(weights: Tensor, matrix: Tensor, index: Tensor | None = None) -> Tensor:

@@ -330,7 +330,9 @@ class _Uploads:
         self._free = {
             key: value
             for key, value in down.each.items()
-            if not isinstance(value, Pick) and value.untyped_storage().data_ptr() not in kept
+            if not isinstance(value, Pick)
+            and value.is_contiguous()  # not one row shown to all
+            and value.untyped_storage().data_ptr() not in kept
         }
         self._rows: State = {}
         self._count = count

@@ -115,7 +115,8 @@ class Apple:
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return {
-            "params": torch.mv(client["cores"].T, client["relations"]),
+            # contiguous: a never active client's cores are one row shown m times, which sums in another order
+            "params": torch.mv(client["cores"].contiguous().T, client["relations"]),
             "buffers": client["buffers"],
             "counts": client["counts"],
         }
