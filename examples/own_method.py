@@ -52,7 +52,7 @@ class Halfway:
         return model_of(client)
 
 
-silos = amity.deal(amity.load("digits"), "practical", clients=10, seed=0)
+silos = amity.deal(amity.load("digits"), "practical", clients=20, seed=0)
 for name, method in {"alone": Halfway(0.0), "halfway": Halfway(0.5), "together": Halfway(1.0)}.items():
-    result = amity.execute(amity.Run(rounds=8, epochs=3), silos, method=method)
+    result = amity.execute(amity.Run(rounds=15), silos, method=method)
     print(f"{name:9} {result.bmta:.1f} %")
