@@ -201,7 +201,14 @@ def methods_command(as_json: Json = False) -> None:
 
     if as_json:
         rows = {
-            name: {"title": entry.title, "paper": entry.paper, "options": options_of(name)}
+            name: {
+                "title": entry.title,
+                "paper": entry.paper,
+                "evaluated": entry.evaluated,
+                "down": entry.down,
+                "up": entry.up,
+                "options": options_of(name),
+            }
             for name, entry in METHODS.items()
         }
         print(json.dumps(rows, indent=1))

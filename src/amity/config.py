@@ -56,7 +56,9 @@ class Run:
     lr: float | Literal["auto"] = option("auto", "rate of local training", above=0)
     lr_decay: float = option(1.0, "the rate is multiplied by this after every round", above=0, at_most=1)
     optimizer: Literal["auto", "adam", "sgd"] = option("auto", "optimiser of local training")
-    val_fraction: float = option(0.0, "share of each silo's training data set aside", at_least=0, below=1)
+    val_fraction: float | Literal["auto"] = option(
+        "auto", "share of each silo's training data set aside; auto: what the method needs", at_least=0, below=1
+    )
     init_from: str = option("none", "start from the weights in this safetensors file")
     seed: int = option(0, "seed of data split, first weights and every random draw", at_least=0)
     workers: int | Literal["auto"] = option("auto", "threads; auto: all cores; results do not depend on it", at_least=1)

@@ -171,6 +171,23 @@ class Relational(Protocol):
         """[m] what this client thinks of the others; read for pictures in a simulation, never uploaded."""
 
 
+@runtime_checkable
+class Validating(Protocol):
+    """A method that looks at validation data."""
+
+    @property
+    def validation(self) -> float:
+        """The share of its training data that a silo sets aside, unless the run says otherwise."""
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """A method whose equations do not allow every solver."""
+
+    def accept(self, solver: Solver) -> None:
+        """Raise InputError for a rate, momentum or the like that would turn it into another method."""
+
+
 def model_of(state: State) -> Model:
     """The model inside a state."""
     return {key: state[key] for key in MODEL}

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from amity import methods, models, record
 from amity.config import Run, replaced
-from amity.contract import Federation, InputError, Method, Model, Progress, Solver
+from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Solver, Validating
 from amity.data import Silos, deal, load
 from amity.engines.simulate import Notify, federation_of, personal_models, simulate
 from amity.options import nearest
@@ -86,9 +86,12 @@ def prepare(
     """Resolve and check everything that can be checked before round 1."""
     label = run.method if method is None else type(method).__name__.lower()
     built = methods.build(run.method, run.settings) if method is None else method
-    silos = silos.with_validation(run.val_fraction, run.seed)
+    share = _validation(run, label, built, silos)
+    silos = silos.with_validation(share, run.seed)
     name, task = _task(run, silos, model)
     solver = _solver(run, label, built, silos.sizes)
+    if isinstance(built, Particular):
+        built.accept(solver)
     _check_batches(task, silos, solver)
     fed = federation_of(silos.silos, run.rounds, run.seed)
     resolved = replaced(
@@ -101,6 +104,7 @@ def prepare(
         batch=solver.batch,
         lr=solver.rate,
         optimizer=solver.optimizer,
+        val_fraction=share,
         settings=methods.settings_of(built),
     )
     return Prepared(resolved, built, task, silos, fed, solver)
@@ -278,6 +282,17 @@ def _device(name: str) -> torch.device:
         reason = str(error).splitlines()[0]
         raise InputError(f"device must be one that torch can use here, got {name!r} ({reason}): try cpu") from None
     return device
+
+
+def _validation(run: Run, name: str, method: Method, silos: Silos) -> float:
+    """The share of training data to set aside: none where silos brought validation data of their own."""
+    needs = method.validation if isinstance(method, Validating) else 0.0
+    brought = all(silo.val is not None for silo in silos.silos)
+    if run.val_fraction == "auto":
+        return 0.0 if brought else needs
+    if needs and not run.val_fraction and not brought:
+        raise InputError(f"{name} needs validation data, got val_fraction 0: leave it at auto ({needs:g})")
+    return run.val_fraction
 
 
 def _solver(run: Run, name: str, method: Method, sizes: Sequence[int]) -> Solver:

@@ -20,30 +20,43 @@ from amity.options import describe, fields_of, parse, unknown
 
 
 class Entry(NamedTuple):
-    """A row of the table: what a method is called, where it comes from, how it is made."""
+    """A row of the table: what a method is called, where it comes from, how it is made, what it costs."""
 
     title: str
     paper: str
     make: type
     wrap: type | None = None
+    down: str = "d"  # traffic per asked client and round, in scalars; d counts buffers too
+    up: str = "d"
+    evaluated: str = "its own model"
 
 
 _FEDAMP = "Huang et al., AAAI 2021"
 _MCMAHAN = "McMahan et al., AISTATS 2017"
 _PROX = "Li et al., MLSys 2020"
+_WANG = "Wang et al., 2019"
+_GLOBAL = "the global model"
+_TUNED = "the global model, fine-tuned"
 
 METHODS: dict[str, Entry] = {
-    "separate": Entry("every silo trains alone", "-", Separate),
-    "fedavg": Entry("one global model by averaging", _MCMAHAN, FedAvg),
+    "separate": Entry("every silo trains alone", "-", Separate, down="0", up="0"),
+    "fedavg": Entry("one global model by averaging", _MCMAHAN, FedAvg, evaluated=_GLOBAL),
     "fedavg-local": Entry("FedAvg, each silo keeps its trained copy", _MCMAHAN, FedAvg, LocalCopy),
-    "fedavg-ft": Entry("FedAvg, fine-tuned at each silo", "Wang et al., 2019", FedAvg, FineTuned),
-    "fedprox": Entry("FedAvg with a pull towards the global model", _PROX, FedProx),
-    "fedprox-ft": Entry("FedProx, fine-tuned at each silo", "Wang et al., 2019", FedProx, FineTuned),
+    "fedavg-ft": Entry("FedAvg, fine-tuned at each silo", _WANG, FedAvg, FineTuned, evaluated=_TUNED),
+    "fedprox": Entry("FedAvg with a pull towards the global model", _PROX, FedProx, evaluated=_GLOBAL),
+    "fedprox-ft": Entry("FedProx, fine-tuned at each silo", _WANG, FedProx, FineTuned, evaluated=_TUNED),
     "fedamp": Entry("attention by distance between models", _FEDAMP, FedAMP),
     "heurfedamp": Entry("attention by cosine between models", _FEDAMP, HeurFedAMP),
     "pfedatt": Entry("attention to the k most similar silos", "PFedAtt", PFedAtt),
     "fedacs": Entry("averaging above a quantile of cosines", "FedACS", FedACS),
-    "apple": Entry("learnt, signed weights over all silos' core models", "Luo and Wu, IJCAI 2022", Apple),
+    "apple": Entry(
+        "learnt, signed weights over all silos' core models",
+        "Luo and Wu, IJCAI 2022",
+        Apple,
+        down="M d, from round 2 on",
+        up="d + M indices",
+        evaluated="its mixture of cores",
+    ),
 }
 
 
