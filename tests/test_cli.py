@@ -41,8 +41,6 @@ SUMMARY = [
     *("block_score", "engine", "version"),
 ]
 
-waiting = pytest.mark.xfail(strict=True, reason="reported, not mended yet")
-
 
 class Said(NamedTuple):
     code: int
@@ -261,7 +259,6 @@ def test_a_run_is_not_resumed_with_another_value(amity: Amity, what: str, tmp_pa
     assert tree(tmp_path) == before
 
 
-@waiting
 def test_a_run_is_not_resumed_as_another_method(amity: Amity, tmp_path: Path, finished: Path) -> None:
     shutil.copytree(finished, tmp_path / "held")
     before = tree(tmp_path)
@@ -292,7 +289,6 @@ def test_a_bad_config_file_is_refused(amity: Amity, content: str | bytes, needed
     assert tree(tmp_path) == before
 
 
-@waiting
 @pytest.mark.parametrize(
     ("command", "content"), [("run", "method = 3"), ("compare", "methods = 3"), ("compare", "methods = [1, 2]")]
 )
@@ -303,7 +299,6 @@ def test_a_config_file_whose_method_is_no_text_is_refused(
     refused(amity(command, "--config", "bad.toml"), "method")
 
 
-@waiting
 @pytest.mark.parametrize(
     "words",
     [
@@ -318,7 +313,6 @@ def test_numbers_that_no_machine_can_hold_are_refused(amity: Amity, words: str, 
     assert tree(tmp_path) == {}
 
 
-@waiting
 def test_a_refusal_is_one_line_also_where_the_setting_has_something_to_note(amity: Amity) -> None:
     refused(amity("run", "separate", "--data", "digits", "--clients", "3", "--model", "cnnn"), "did you mean cnn")
 
@@ -362,7 +356,6 @@ def test_wrong_first_weights_are_refused(amity: Amity, fault: str, tmp_path: Pat
     assert tree(tmp_path) == before
 
 
-@waiting
 @pytest.mark.parametrize("method", ["fedamp init", "apple core_init"])
 def test_independent_first_models_do_not_go_with_given_weights(
     amity: Amity, method: str, tmp_path: Path, finished: Path
@@ -374,7 +367,6 @@ def test_independent_first_models_do_not_go_with_given_weights(
     assert tree(tmp_path) == {}
 
 
-@waiting
 def test_what_only_round_1_can_refuse_leaves_nothing_either(amity: Amity, tmp_path: Path) -> None:
     refused(
         amity("run", "fedamp", *TINY, "--set", "mode=theory", "--set", "on_negative=error", "--out", "new"), "alpha"
@@ -389,7 +381,6 @@ def test_an_output_that_is_a_file_is_refused(amity: Amity, command: str, tmp_pat
     assert tree(tmp_path) == {"file": b"mine"}
 
 
-@waiting
 def test_a_comparison_looks_at_every_target_before_it_starts(amity: Amity, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "fedavg").write_text("mine")
@@ -398,7 +389,6 @@ def test_a_comparison_looks_at_every_target_before_it_starts(amity: Amity, tmp_p
     assert tree(tmp_path) == before
 
 
-@waiting
 def test_a_comparison_looks_at_every_run_that_it_resumes_before_it_starts(amity: Amity, tmp_path: Path) -> None:
     worked(amity("run", "fedavg", *TINY, "--seed", "1", "--out", "out/fedavg"))
     before = tree(tmp_path)
@@ -412,9 +402,7 @@ def test_other_commands_refuse_in_one_line_too(amity: Amity, words: str, tmp_pat
     assert tree(tmp_path) == {}
 
 
-@pytest.mark.parametrize(
-    "name", ["config.toml", "facts.json", "rounds.jsonl", "summary.json", pytest.param("weights.npz", marks=waiting)]
-)
+@pytest.mark.parametrize("name", ["config.toml", "facts.json", "rounds.jsonl", "summary.json", "weights.npz"])
 def test_a_report_of_a_broken_run_is_refused(amity: Amity, name: str, tmp_path: Path, finished: Path) -> None:
     shutil.copytree(finished, tmp_path / "held")
     (tmp_path / "held" / name).write_bytes(b"{ broken\n{")

@@ -22,8 +22,6 @@ from amity.data import Silos
 from amity.methods import METHODS, build
 from amity.train import train
 
-waiting = pytest.mark.xfail(strict=True, reason="reported, not mended yet")
-
 FEATURES, CLASSES = 6, 3
 NAMES = ("north", "south", "east", "west")
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -240,7 +238,6 @@ def test_a_single_silo_is_enough() -> None:
     assert np.array_equal(result.weights[3], [[1.0]])
 
 
-@waiting
 def test_oracle_groups_need_groups(nowhere: Path) -> None:
     with pytest.raises(amity.InputError, match="self_weight=group"):
         amity.execute(quick("fedamp", settings={"self_weight": "group"}), own(), model=linear, out="run")
@@ -445,7 +442,6 @@ def test_a_directory_that_holds_a_run_is_refused_or_replaced(tmp_path: Path) -> 
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["method"] == "fedavg"
 
 
-@waiting
 def test_a_run_is_not_resumed_with_other_silos(tmp_path: Path) -> None:
     amity.execute(quick("separate"), own(), model=linear, out=tmp_path / "run")
     renamed = amity.federation({f"{name}-2": arrays for name, arrays in OWN.items()})

@@ -141,6 +141,8 @@ def run_command(
     names = [method] if method else [file["method"]] if "method" in file else []
     if not names:
         raise InputError("run needs a METHOD, got none: see `amity methods`")
+    if resume and not config and "method" in file and names != [file["method"]]:
+        raise InputError(f"{directory} has method = {file['method']!r}, got {names[0]!r}: resume with the same method")
     runs = _runs(names, given, file, settings or [])
     run = runs[0]
     target = Path(directory or f"runs/{run.method}-{run.data}-{run.setting}-{run.seed}")
@@ -318,17 +320,19 @@ def _carry_out(
 ) -> None:
     """Prepare all, so that a mistake in the last is found before the first has begun; then run and report."""
     from amity import record
-    from amity.run import carry_out, prepare, silos_of
+    from amity.run import carry_out, check_target, prepare, silos_of
 
     if resume and force:
         raise InputError("--resume continues a run, --force replaces it: give one of them")
-    for target in targets:
-        if record.holds_run(target) and not (resume or force):
-            raise InputError(f"{target} already holds a run: --resume continues it, --force replaces it")
+    if not resume:
+        for target in targets:
+            record.check_free(target, force=force)
     silos = silos_of(runs[0], data_dir)
+    prepared = [prepare(run, silos) for run in runs]
+    for ready, target in zip(prepared, targets, strict=True):
+        check_target(ready, target, resume=resume, force=force)
     for note in silos.notes:
         err.print(escape(f"note: {note}"), style="dim", highlight=False)
-    prepared = [prepare(run, silos) for run in runs]
     for ready, target in zip(prepared, targets, strict=True):
         try:
             with _shown(ready) as (notify, on_round):
@@ -396,8 +400,9 @@ def _shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], C
 def _report(records: Sequence[Any], path: Path) -> None:
     from amity.report import compare_table, write_report
 
+    written = write_report(records, path)  # first: a record that cannot be read shows here
     out.print(compare_table(records))
-    out.print(f"report: {escape(str(write_report(records, path)))}", highlight=False, soft_wrap=True)
+    out.print(f"report: {escape(str(written))}", highlight=False, soft_wrap=True)
 
 
 def _run_directories(path: Path) -> list[Path]:

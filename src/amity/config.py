@@ -16,6 +16,10 @@ from amity.errors import InputError
 from amity.options import check, fields_of, option, unknown
 
 
+MANY = 10**6
+"""More rounds or epochs than anybody means."""
+
+
 @dataclass(frozen=True)
 class Participation:
     """Who takes part in each round, and for how long."""
@@ -23,14 +27,14 @@ class Participation:
     participation: float = option(1.0, "share of the silos sampled in each round", above=0, at_most=1)
     drop: float = option(0.0, "share of the sampled silos that drop out", at_least=0, at_most=1)
     drop_phase: Literal["before", "after"] = option("before", "they drop before training, or lose their upload after")
-    epochs: int = option(5, "local epochs per round", symbol="E", at_least=1)
+    epochs: int = option(5, "local epochs per round", symbol="E", at_least=1, at_most=MANY)
     local_epochs_range: tuple[int, int] | None = None  # each silo's own epochs, redrawn every round
 
     def __post_init__(self) -> None:
         check(self)
-        if self.local_epochs_range is not None and not 1 <= self.local_epochs_range[0] <= self.local_epochs_range[1]:
-            low, high = self.local_epochs_range
-            raise InputError(f"local_epochs_range needs LO:HI with 1 <= LO <= HI, got {low}:{high}: try 1:9")
+        low, high = self.local_epochs_range or (1, 1)
+        if not 1 <= low <= high <= MANY:
+            raise InputError(f"local_epochs_range needs 1 <= LO <= HI <= {MANY}, got {low}:{high}: try 1:9")
 
 
 def _borrowed(name: str) -> Any:
@@ -48,10 +52,14 @@ class Run:
     setting: str = option("practical", "how the data fall to the silos (see `amity settings`)")
     clients: int = option(20, "number of silos", symbol="m", at_least=1)
     model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple; auto picks by the data")
-    rounds: int = option(20, "rounds of communication", symbol="K", at_least=1)
+    rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY)
     epochs: int = _borrowed("epochs")
     batch: int | Literal["auto"] = option(
-        "auto", "batch size; auto: the method's, at most a third of the median silo", symbol="B", at_least=1
+        "auto",
+        "batch size; auto: the method's, at most a third of the median silo",
+        symbol="B",
+        at_least=1,
+        at_most=2**31,
     )
     lr: float | Literal["auto"] = option("auto", "rate of local training", above=0)
     lr_decay: float = option(1.0, "the rate is multiplied by this after every round", above=0, at_most=1)
@@ -89,7 +97,7 @@ class Run:
 
 def _span(text: str) -> tuple[int, int]:
     low, colon, high = text.partition(":")
-    if colon and low.strip().isdigit() and high.strip().isdigit():
+    if colon and all(part.isascii() and part.strip().isdigit() for part in (low, high)):
         return int(low), int(high)
     raise InputError(f"local_epochs_range needs LO:HI, two whole numbers, got {text!r}: try 1:9")
 
@@ -107,7 +115,14 @@ def read_config(path: str | Path) -> dict[str, Any]:
             raise unknown(f"key in {path}:", key, [*fields_of(Run), "methods", "set"])
         if (key == "set") != isinstance(value, dict):
             raise InputError(f"in {path} method options stand in the table [set], all other keys above it: move {key}")
+    named = [content.get("method", ""), *_listed(content.get("methods", []))]
+    if not all(isinstance(name, str) for name in named):
+        raise InputError(f"in {path} method is a name and methods a list of names: put them in quotes")
     return content
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [None]
 
 
 def replaced(run: Run, **changes: Any) -> Run:

@@ -188,6 +188,28 @@ def holds_run(path: Path) -> bool:
     return any((path / mark).exists() for mark in marks)
 
 
+def check_free(path: Path, *, force: bool) -> None:
+    """Refuse a directory that a new run must not be written to."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"a run needs a directory, got the file {path}: give another --out")
+    if holds_run(path) and not force:
+        raise InputError(f"{path} already holds a run: --resume continues it, --force replaces it")
+    if stray := _strays(path):
+        raise InputError(f"{stray} is not part of a run: move it, or give another --out")
+
+
+def check_resumable(path: Path, config: Mapping[str, Any], silos: Sequence[str], facts: Mapping[str, Any]) -> None:
+    """Refuse to resume under another configuration or with other data, which would be neither run."""
+    record = read(path)
+    _need_same(record, _written(config))
+    if record.silos != list(silos):
+        raise InputError(
+            f"{path} has the silos {', '.join(record.silos)}, got {', '.join(silos)}: resume with the same silos"
+        )
+    if record.facts.get("sha256") != facts.get("sha256"):
+        raise InputError(f"{path} was run on other data than these silos hold: resume with the same data")
+
+
 def _strays(path: Path) -> Path | None:
     """A file of somebody else's in a checkpoint directory, where it would be lost."""
     folders = [path / name for name in (CHECKPOINT, NEW, OLD) if (path / name).is_dir()]
@@ -394,13 +416,8 @@ class Recorder:
         config_text = tomli_w.dumps(written).encode()
         content = {FACTS: _json(known, indent=1), LINES: b"", PART: b"", CONFIG: config_text}
         made: list[Path] = []
+        check_free(path, force=force)
         try:
-            if path.exists() and not path.is_dir():
-                raise InputError(f"a run needs a directory, got the file {path}: give another --out")
-            if holds_run(path) and not force:
-                raise InputError(f"{path} already holds a run: --resume continues it, --force replaces it")
-            if stray := _strays(path):
-                raise InputError(f"{stray} is not part of a run: move it, or give another --out")
             made += [folder for folder in (path, *path.parents) if not folder.exists()]
             path.mkdir(parents=True, exist_ok=True)
             _remove_run(path)

@@ -70,6 +70,28 @@ class Prepared(NamedTuple):
     fed: Federation
     solver: Solver
 
+    @property
+    def names(self) -> list[str]:
+        return [silo.name for silo in self.silos.silos]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the record says beside the configuration."""
+        groups = self.fed.groups
+        return {
+            "method": self.run.method,
+            "data": self.run.data,
+            "setting": self.run.setting,
+            "model": self.run.model,
+            "clients": self.run.clients,
+            "seed": self.run.seed,
+            "engine": "simulate",
+            "version": version("amity"),
+            "groups": None if groups is None else groups.tolist(),
+            "notes": list(self.silos.notes),
+            "sha256": self.silos.sha256,
+        }
+
 
 def silos_of(run: Run, data_dir: str | Path | None = None) -> Silos:
     """The federation that a run asks for."""
@@ -133,6 +155,14 @@ def execute(
     return carry_out(prepared, out=out, resume=resume, force=force, notify=notify, on_round=on_round)
 
 
+def check_target(prepared: Prepared, path: str | Path, *, resume: bool = False, force: bool = False) -> None:
+    """Refuse a run directory before anything is computed or written."""
+    if resume and record.holds_run(Path(path)):
+        record.check_resumable(Path(path), prepared.run.table(), prepared.names, prepared.facts)
+    else:
+        record.check_free(Path(path), force=force)
+
+
 def carry_out(
     prepared: Prepared,
     *,
@@ -144,36 +174,61 @@ def carry_out(
 ) -> Result:
     """Run what was prepared, recording every round."""
     run, method, task, silos, fed, solver = prepared
-    names = [silo.name for silo in silos.silos]
     with _directory(out) as path:
-        recorder, begun = _recorder(prepared, path, resume=resume, force=force)
-        end = _rounds(prepared, recorder, begun, keep=out is not None, notify=notify, on_round=on_round)
+        check_target(prepared, path, resume=resume, force=force)
+        log = _Log(prepared, path, keep=out is not None, resume=resume, force=force)
+        end = _rounds(prepared, log, notify=notify, on_round=on_round)
         trained = personal_models(method, task, silos.silos, fed, solver, run.who, end, workers=_count(run.workers))
-        states = ((name, task.export_state(model)) for name, model in zip(names, trained, strict=True))
-        summary = recorder.finish(states if out is not None else ())
+        named = dict(zip(prepared.names, trained, strict=True))
+        states = ((name, task.export_state(model)) for name, model in named.items())
+        summary = log.recorder.finish(states if log.keep else ())
         kept = record.read(path)
-        return Result(
-            summary=summary,
-            lines=kept.lines,
-            weights=kept.weights,
-            path=None if out is None else path,
-            _task=task,
-            _models=dict(zip(names, trained, strict=True)),
+        return Result(summary, kept.lines, kept.weights, path if log.keep else None, task, named)
+
+
+class _Log:
+    """The record of a run. Its directory is made when the first client begins to train: what is refused before
+    leaves nothing behind."""
+
+    def __init__(self, prepared: Prepared, path: Path, *, keep: bool, resume: bool, force: bool) -> None:
+        self.keep = keep
+        self.begun: Progress | None = None
+        self._opened: record.Recorder | None = None
+        self._create = functools.partial(
+            record.Recorder.create, path, prepared.run.table(), prepared.names, prepared.facts, force=force
         )
+        if resume and record.holds_run(path):
+            self._opened, self.begun = record.Recorder.resume(path, prepared.run.table())
+        self.saved = self.begun.round if self.begun else 0
+
+    @property
+    def recorder(self) -> record.Recorder:
+        if self._opened is None:
+            self._opened = self._create()
+        return self._opened
+
+    def save(self, progress: Progress) -> None:
+        if self.keep and self.saved < progress.round == len(self.recorder.lines):
+            self.recorder.checkpoint(progress)
+            self.saved = progress.round
 
 
 def _rounds(
     prepared: Prepared,
-    recorder: record.Recorder,
-    begun: Progress | None,
+    log: _Log,
     *,
-    keep: bool,
     notify: Notify | None,
     on_round: Callable[[dict[str, Any]], None] | None,
 ) -> Progress:
     """Run and record the rounds that are left. An interrupted run stays readable and can be resumed."""
     run, method, task, silos, fed, solver = prepared
-    progress, saved = begun, begun.round if begun else 0
+    progress = log.begun
+
+    def watched(phase: str, done: int, total: int) -> None:
+        _ = log.recorder
+        if notify is not None:
+            notify(phase, done, total)
+
     rounds = simulate(
         method,
         task,
@@ -182,22 +237,21 @@ def _rounds(
         solver,
         run.who,
         workers=_count(run.workers),
-        start=begun,
-        notify=notify,
+        start=log.begun,
+        notify=watched,
     )
     try:
         for report in rounds:
-            line = recorder.add(report)
+            line = log.recorder.add(report)
             progress = report.progress
-            if keep and recorder.checkpoint_due(progress, run.checkpoint_every):
-                recorder.checkpoint(progress)
-                saved = progress.round
+            if log.recorder.checkpoint_due(progress, run.checkpoint_every):
+                log.save(progress)
             if on_round is not None:
                 on_round(line)
     except KeyboardInterrupt:
-        if keep and progress is not None and saved < progress.round == len(recorder.lines):
-            recorder.checkpoint(progress)
-        recorder.interrupted()
+        if progress is not None:
+            log.save(progress)
+        log.recorder.interrupted()
         raise
     assert progress is not None  # a run has at least one round, done now or before
     return progress
@@ -215,27 +269,6 @@ def _directory(out: str | Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="amity-") as folder:
         yield Path(folder)
-
-
-def _recorder(prepared: Prepared, path: Path, *, resume: bool, force: bool) -> tuple[record.Recorder, Progress | None]:
-    run, silos = prepared.run, prepared.silos
-    config = run.table()
-    if resume and record.holds_run(path):
-        return record.Recorder.resume(path, config)
-    groups = prepared.fed.groups
-    facts = {
-        "method": run.method,
-        "data": run.data,
-        "setting": run.setting,
-        "model": run.model,
-        "clients": run.clients,
-        "seed": run.seed,
-        "engine": "simulate",
-        "version": version("amity"),
-        "groups": None if groups is None else groups.tolist(),
-        "notes": list(silos.notes),
-    }
-    return record.Recorder.create(path, config, [silo.name for silo in silos.silos], facts, force=force), None
 
 
 def _task(run: Run, silos: Silos, model: Callable[[], nn.Module] | nn.Module | None) -> tuple[str, Task]:

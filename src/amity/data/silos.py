@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,13 +62,15 @@ class Silos:
                 | {part: self._counts(split) for part, split in _parts(silo).items()}
                 for silo in self.silos
             ],
-            "sha256": self._sha256(),
+            "sha256": self.sha256,
         }
 
     def _counts(self, split: Split | None) -> list[int] | None:
         return None if split is None else split.y.bincount(minlength=self.classes).tolist()
 
-    def _sha256(self) -> str:
+    @cached_property
+    def sha256(self) -> str:
+        """A hash of every silo's name and data."""
         digest = hashlib.sha256(f"{self.classes}".encode())
         for silo in self.silos:
             for part, split in _parts(silo).items():
