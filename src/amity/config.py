@@ -15,7 +15,6 @@ from typing import Any, Literal
 from amity.errors import InputError
 from amity.options import check, fields_of, option, unknown
 
-
 MANY = 10**6
 """More rounds or epochs than anybody means."""
 
