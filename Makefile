@@ -17,7 +17,7 @@ USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench
+.PHONY: help setup demo test check bench mutate docs
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,3 +59,11 @@ check: setup  ## formatting, lint and types
 
 bench: setup  ## speed and memory benchmarks
 	$(BIN)/python benchmarks/run.py
+
+# The tool is large and needed here only: it is installed when first asked for.
+mutate: setup  ## break the method code in small ways and see whether the tests notice (long)
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[mutate]'
+	$(BIN)/python benchmarks/mutate.py
+
+docs: setup  ## rewrite docs/methods.md from the code
+	$(BIN)/python docs/generate.py

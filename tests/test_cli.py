@@ -303,6 +303,7 @@ def test_a_config_file_whose_method_is_no_text_is_refused(
     "words",
     [
         "--rounds 99999999999999999999",
+        "--epochs 99999999999999999999",
         "--batch 99999999999999999999",
         "--local-epochs-range 1:99999999999999999999",
         "--local-epochs-range ²:3",
@@ -365,6 +366,14 @@ def test_independent_first_models_do_not_go_with_given_weights(
     words = [*TINY, "--init-from", weights, "--set", f"{key}=independent"]
     refused(amity("run", name, *words, "--out", "new"), "independent")
     assert tree(tmp_path) == {}
+
+
+def test_what_only_round_1_can_refuse_leaves_an_older_run_alone(amity: Amity, tmp_path: Path, finished: Path) -> None:
+    shutil.copytree(finished, tmp_path / "held")
+    before = tree(tmp_path)
+    words = ["--set", "mode=theory", "--set", "on_negative=error"]
+    refused(amity("run", "fedamp", *TINY, *words, "--out", "held", "--force"), "alpha")
+    assert tree(tmp_path) == before
 
 
 def test_what_only_round_1_can_refuse_leaves_nothing_either(amity: Amity, tmp_path: Path) -> None:
@@ -431,7 +440,8 @@ def test_a_run_writes_its_directory(amity: Amity, tmp_path: Path) -> None:
         )
     }
     assert "heurfedamp" in said.out and "report.html" in said.out
-    assert [line.split(" mean")[0] for line in said.err.splitlines()] == [f"heurfedamp round {n}/3" for n in (1, 2, 3)]
+    told = [line.split(" mean")[0] for line in said.err.splitlines() if " mean " in line]
+    assert told == [f"heurfedamp round {n}/3" for n in (1, 2, 3)]
     report = (path / "report.html").read_text(encoding="utf-8")
     assert "heurfedamp" in report and report.rstrip().endswith("</html>")
 

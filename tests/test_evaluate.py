@@ -111,3 +111,15 @@ def test_wilcoxon_leaves_out_pairs_without_a_measurement() -> None:
 def test_wilcoxon_refuses_unequal_lengths() -> None:
     with pytest.raises(ValueError, match="same silos"):
         evaluate.wilcoxon([1.0], [1.0, 2.0])
+
+
+def test_attention_that_is_another_method_is_said_after_several_rounds() -> None:
+    trouble = evaluate.attention_trouble
+    assert "separate" in (trouble([5.0, 1.0, 1.005, 1.0], [5, 5, 5, 5]) or "")
+    assert "average" in (trouble([4.99, 5.0, 4.96], [5, 5, 5]) or "")
+    assert "average" in (trouble([3.0, 2.0, 2.0], [3, 2, 2]) or "")
+    assert trouble([1.0, 1.0], [5, 5]) is None  # not yet
+    assert trouble([1.0, 1.0, 1.5], [5, 5, 5]) is None  # over
+    assert trouble([1.0, 1.0, None], [5, 5, 5]) is None
+    assert trouble([1.0, 1.0, 1.0], [1, 1, 1]) is None  # one silo has nobody to learn from
+    assert trouble([2.5, 2.5, 2.5], [5, 5, 5]) is None

@@ -462,7 +462,8 @@ def test_one_file_of_a_run_is_enough_to_refuse(tmp_path: Path, mark: str) -> Non
 
 def test_force_removes_only_the_runs_own_files(tmp_path: Path) -> None:
     whole(tmp_path)
-    foreign = ["notes.txt", "report.html", "models/mine.safetensors", "predictions/mine.npz", "data/x.npz"]
+    (tmp_path / "report.html").write_text("of the old run")
+    foreign = ["notes.txt", "models/mine.safetensors", "predictions/mine.npz", "data/x.npz"]
     for name in foreign:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")
@@ -470,6 +471,12 @@ def test_force_removes_only_the_runs_own_files(tmp_path: Path) -> None:
     fresh = ["config.toml", "facts.json", "rounds.jsonl", "weights.part"]
     assert sorted(contents(tmp_path)) == sorted([*foreign, *fresh])
     assert read(tmp_path).silos == ["other"] and read(tmp_path).lines == []
+
+
+def test_a_report_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    Recorder.create(tmp_path, CONFIG, SILOS, FACTS, force=True)
+    assert (tmp_path / "report.html").read_text() == "mine"
 
 
 def test_force_refuses_to_lose_a_file_inside_the_checkpoint(tmp_path: Path) -> None:

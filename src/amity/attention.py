@@ -168,3 +168,14 @@ def above_quantile(
     values = {"clip": similarity.clamp(min=0), "raw": similarity, "shift": (similarity + 1) / 2}[negative]
     chosen = torch.where(kept, values, torch.zeros_like(values))
     return chosen / chosen.sum(1, keepdim=True)
+
+
+def twin_shares(similarity: Tensor, tau: float) -> Tensor:
+    """Row softmax of tau * similarity in which a client is as similar to itself as to its nearest twin.
+
+    Alone, it has weight 1.
+    """
+    if len(similarity) == 1:
+        return torch.ones_like(similarity)
+    nearest = similarity.clone().fill_diagonal_(-math.inf).amax(1)
+    return torch.softmax(tau * similarity.diagonal_scatter(nearest), dim=1)

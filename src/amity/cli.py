@@ -113,7 +113,12 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a method's own option; may be repeated")
 ]
 Out = Annotated[str | None, typer.Option("--out", metavar="DIR", help="directory to write to [default: runs/...]")]
-Resume = Annotated[bool, typer.Option("--resume", help="continue the run in --out from its checkpoint")]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="continue the run in --out from its checkpoint; with more --rounds, schedules stay as begun"
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="replace the run that --out holds")]
 DataDir = Annotated[
     str | None, typer.Option("--data-dir", metavar="DIR", help="where data sets lie [default: $AMITY_DATA, ./data]")
@@ -331,14 +336,16 @@ def _carry_out(
     prepared = [prepare(run, silos) for run in runs]
     for ready, target in zip(prepared, targets, strict=True):
         check_target(ready, target, resume=resume, force=force)
-    for note in silos.notes:
-        err.print(escape(f"note: {note}"), style="dim", highlight=False)
+    for note in dict.fromkeys(note for ready in prepared for note in ready.silos.notes):
+        err.print(escape(f"note: {note}"), style="dim", highlight=False, soft_wrap=True)
     for ready, target in zip(prepared, targets, strict=True):
         try:
             with _shown(ready) as (notify, on_round):
                 carry_out(ready, out=target, resume=resume, force=force, notify=notify, on_round=on_round)
         except KeyboardInterrupt:
-            err.print(escape(f"interrupted: {target} is readable, --resume continues it"), highlight=False)
+            err.print(
+                escape(f"interrupted: {target} is readable, --resume continues it"), highlight=False, soft_wrap=True
+            )
             raise
     _report([record.read(target) for target in targets], report)
 
@@ -355,7 +362,7 @@ def _shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], C
         for warning in line["warnings"]:
             if warning not in seen:
                 seen.add(warning)
-                err.print(escape(f"{run.method}, round {line['round']}: {warning}"), highlight=False)
+                err.print(escape(f"{run.method}, round {line['round']}: {warning}"), highlight=False, soft_wrap=True)
 
     if not err.is_terminal:
 

@@ -132,3 +132,8 @@ def self_weights(server: State, members: Tensor, self_weight: float | str, count
     if self_weight == "group":
         return group_self_weight(server["groups"][members], counts_self)
     return torch.full((len(members),), float(self_weight), dtype=torch.float64)
+
+
+def self_notes(self_weight: float | str) -> tuple[str, ...]:
+    """Said aloud: with this self weight nobody learns from anybody."""
+    return ("self_weight = 1: no collaboration, this is separate training",) if self_weight == 1 else ()

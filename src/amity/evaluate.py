@@ -88,6 +88,24 @@ def collaborators(weights: npt.ArrayLike) -> Floats:
     return np.asarray(1 / (share**2).sum(axis=1))
 
 
+SEVERAL = 3  # rounds after which a state of the attention is no accident
+
+
+def attention_trouble(collaborators: Sequence[float | None], asked: Sequence[int]) -> str | None:
+    """What is wrong with the attention of the last rounds, if anything; both arguments by round, latest last.
+
+    Collapsed: everybody keeps to itself. Uniform: everybody gets the same mixture. Both are another method.
+    """
+    last = list(zip(collaborators, asked, strict=True))[-SEVERAL:]
+    if len(last) < SEVERAL or any(number is None or count < 2 for number, count in last):
+        return None
+    if all(number is not None and number <= 1.01 for number, _ in last):
+        return f"attention has collapsed to self for {SEVERAL} rounds: this is separate training"
+    if all(number is not None and number >= 0.99 * count for number, count in last):
+        return f"attention is uniform for {SEVERAL} rounds: every silo starts from the same average"
+    return None
+
+
 class Wilcoxon(NamedTuple):
     """A two-sided Wilcoxon signed-rank test."""
 

@@ -156,7 +156,7 @@ def _refusal(cls: type, name: str, value: Any) -> InputError:
 def nearest(word: str, words: Iterable[str]) -> str:
     """The valid words, nearest first: the tail of every "unknown ..." message."""
     known = sorted(words)
-    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(word.lower(), known, n=3, cutoff=0.5)
     if close:
         return f"did you mean {' or '.join(close)}? (known: {', '.join(known)})"
     return f"known: {', '.join(known)}"

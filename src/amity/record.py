@@ -46,6 +46,7 @@ Array = npt.NDArray[Any]
 CONFIG, FACTS, LINES, SUMMARY = "config.toml", "facts.json", "rounds.jsonl", "summary.json"
 WEIGHTS, PART = "weights.npz", "weights.part"
 MODELS, PREDICTIONS = "models", "predictions"
+REPORT = "report.html"  # made from the record; a new run must not show the old one's
 CHECKPOINT, NEW, OLD = "checkpoint", "checkpoint.new", "checkpoint.old"
 SERVER, CLIENTS, SCORES, PROGRESS = PARTS = (
     "server.safetensors",
@@ -222,7 +223,7 @@ def _remove_run(path: Path) -> None:
         silos = file_names(_load_json(path / FACTS)["silos"]).values()
     except (InputError, KeyError, TypeError):
         silos = {}.values()  # whose models and predictions these are is not known: they stay
-    doomed = [path / SUMMARY, path / WEIGHTS, path / PART, path / LINES]
+    doomed = [path / SUMMARY, path / WEIGHTS, path / PART, path / LINES, path / REPORT]
     doomed += [path / MODELS / f"{silo}.safetensors" for silo in silos]
     doomed += [path / PREDICTIONS / f"{silo}.npz" for silo in silos]
     doomed += [path / folder / part for folder in (CHECKPOINT, NEW, OLD) for part in PARTS]
@@ -420,7 +421,8 @@ class Recorder:
         try:
             made += [folder for folder in (path, *path.parents) if not folder.exists()]
             path.mkdir(parents=True, exist_ok=True)
-            _remove_run(path)
+            if holds_run(path):
+                _remove_run(path)
             for name, text in content.items():
                 made.insert(0, path / name)
                 _replace(path / name, text)
@@ -477,6 +479,10 @@ class Recorder:
         if round.round != len(self.lines) + 1:
             raise ValueError(f"rounds come in order: expected {len(self.lines) + 1}, got {round.round}")
         line = _line(round, self.silos)
+        recent = [*self.lines[1 - evaluate.SEVERAL :], line]
+        trouble = evaluate.attention_trouble([r["collaborators"] for r in recent], [len(r["epochs"]) for r in recent])
+        if trouble is not None:
+            line["warnings"].append(trouble)
         if round.weights is not None:
             _append(self.path / PART, _part(round.round, round.weights.detach().cpu().numpy()))
         _append(self.path / LINES, _json(line))

@@ -25,6 +25,7 @@ from amity.config import Run, replaced
 from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Solver, Validating
 from amity.data import Silos, deal, load
 from amity.engines.simulate import Notify, federation_of, personal_models, simulate
+from amity.methods.pooled import Pooled
 from amity.options import nearest
 from amity.task import Task
 
@@ -106,6 +107,8 @@ def prepare(
     method: Method | None = None,
 ) -> Prepared:
     """Resolve and check everything that can be checked before round 1."""
+    if method is not None and run.settings:
+        raise InputError("settings go to a method named in the run, got a method of your own: set its fields instead")
     label = run.method if method is None else type(method).__name__.lower()
     built = methods.build(run.method, run.settings) if method is None else method
     share = _validation(run, label, built, silos)
@@ -114,6 +117,8 @@ def prepare(
     solver = _solver(run, label, built, silos.sizes)
     if isinstance(built, Particular):
         built.accept(solver)
+    if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
+        silos = _pooled(run, silos)
     _check_batches(task, silos, solver)
     fed = federation_of(silos.silos, run.rounds, run.seed)
     resolved = replaced(
@@ -326,6 +331,14 @@ def _validation(run: Run, name: str, method: Method, silos: Silos) -> float:
     if needs and not run.val_fraction and not brought:
         raise InputError(f"{name} needs validation data, got val_fraction 0: leave it at auto ({needs:g})")
     return run.val_fraction
+
+
+def _pooled(run: Run, silos: Silos) -> Silos:
+    """All training data in one place, where no silo is left to be sampled or to drop out."""
+    if run.participation < 1 or run.drop:
+        got = f"participation {run.participation:g} and drop {run.drop:g}"
+        raise InputError(f"pooled has all data in one place and needs it in every round, got {got}: leave both out")
+    return silos.pooled()
 
 
 def _solver(run: Run, name: str, method: Method, sizes: Sequence[int]) -> Solver:

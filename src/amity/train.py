@@ -48,14 +48,14 @@ def train(
 def batches(task: Task, turn: Turn, role: str = "train") -> Iterator[tuple[Split, Generator | None]]:
     """The turn's batches in order, each with the stream for a model that draws random numbers.
 
-    A last batch of one example is left out when the model normalises over the batch.
+    A last batch of one example is left out when the model normalises over the batch. No data, no batches.
     """
     x, y = turn.data.train
     for epoch in range(1, turn.epochs + 1):
         order = torch.randperm(len(y), generator=turn.rng(role, epoch)).to(y.device)
         inner = turn.rng(f"{role}/model", epoch) if task.draws else None
         for chosen in order.split(turn.solver.batch):
-            if len(chosen) > 1 or not task.normalises_batches:
+            if len(chosen) > (1 if task.normalises_batches else 0):
                 yield Split(x[chosen], y[chosen]), inner
 
 
@@ -84,3 +84,25 @@ def descent(turn: Turn, params: Tensor, rate: float | None = None) -> Callable[[
             params.add_(velocity.mul_(solver.momentum).add_(gradient), alpha=-rate)
 
     return sgd_step
+
+
+def steps(task: Task, turn: Turn) -> int:
+    """How many batches the turn has: those that `batches` gives."""
+    least = 2 if task.normalises_batches else 1  # the smallest batch that is used
+    full, rest = divmod(len(turn.data.train.y), turn.solver.batch)
+    return turn.epochs * (full * (turn.solver.batch >= least) + (rest >= least))
+
+
+def gradient_at(task: Task, model: Model, batch: Split, rng: Generator | None = None) -> tuple[Tensor, Model]:
+    """The gradient at any model, and a copy of that model whose buffers have seen the batch.
+
+    For methods that look at several models in turn; the gradient is valid until the thread's next call.
+    """
+    here = task.working(model)
+    _, gradient = task.gradient(here, batch, rng)
+    return gradient, task.release(here)
+
+
+def twin(rng: Generator | None) -> Generator | None:
+    """A stream that gives the same numbers, so that two models can be seen under the same Dropout."""
+    return None if rng is None else Generator().set_state(rng.get_state())

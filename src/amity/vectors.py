@@ -169,6 +169,10 @@ def mix_models(weights: Tensor, models: Model, index: Tensor | None = None) -> M
 
 
 def weighted_mean(models: Model, weights: Tensor) -> Model:
-    """One model: the mean over the leading axis, weights renormalised over those present."""
-    share = weights.double() / weights.double().sum()
+    """One model: the mean over the leading axis, weights renormalised over those present.
+
+    Where all weights are 0, as those of silos without data, all count alike.
+    """
+    share = weights.double() if weights.any() else torch.ones_like(weights, dtype=torch.float64)
+    share = share / share.sum()
     return {key: value[0] for key, value in mix_models(share[None], models).items()}

@@ -49,6 +49,15 @@ class Silos:
             return self
         return replace(self, silos=tuple(_set_aside(silo, fraction, seed) for silo in self.silos))
 
+    def pooled(self) -> Silos:
+        """The same silos, but all training data lie at the first; the others have none. Tests stay where they are."""
+        first, *others = self.silos
+        x = torch.cat([silo.train.x for silo in self.silos])
+        y = torch.cat([silo.train.y for silo in self.silos])
+        emptied = (silo._replace(train=Split(silo.train.x[:0], silo.train.y[:0])) for silo in others)
+        note = f"all training data lie at {first.name!r}, a reference that no federation has: its traffic means nothing"
+        return replace(self, silos=(first._replace(train=Split(x, y)), *emptied), notes=(*self.notes, note))
+
     def manifest(self) -> dict[str, Any]:
         """What each silo holds, and a hash of all of it: equal hashes, equal federations."""
         return {

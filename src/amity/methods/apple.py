@@ -77,8 +77,12 @@ class Apple:
         }
 
     def download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
+        others = len(server["wanted"]) - 1
+        clipped = self.budget != "all" and self.budget > others
+        notes = (f"budget = {self.budget} is more than the {others} others: clipped to {others}",) if clipped else ()
         # In round 1 every core is still what its seed says: nothing needs to be sent.
-        return Download({}, {} if round == 1 else {"cores": Pick(server["cores"], server["wanted"][who])})
+        cores = {} if round == 1 else {"cores": Pick(server["cores"], server["wanted"][who])}
+        return Download({}, {**cores}, notes=notes)
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         me = int(client["place"])

@@ -66,7 +66,7 @@ class FedAMP:
         return cloud.first_model(task, fed, client, self.init)
 
     def download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
-        notes: list[str] = []
+        notes = list(cloud.self_notes(self.self_weight) if self.mode == "normalised" else ())
         alpha = cloud.step_size(self.alpha, round, int(server["rounds"]))
 
         def rule(distances: Tensor, members: Tensor) -> Tensor:

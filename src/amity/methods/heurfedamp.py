@@ -67,7 +67,7 @@ class HeurFedAMP:
             own = cloud.self_weights(server, members, self.self_weight, self.group_counts_self)
             return shares(self.sigma * similar, own)
 
-        return cloud.send(server, who, self.pool, similarity, rule)
+        return cloud.send(server, who, self.pool, similarity, rule, cloud.self_notes(self.self_weight))
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         pull = self.attraction / cloud.step_size(self.alpha, turn.round, int(client["rounds"]))

@@ -78,6 +78,7 @@ def _page(records: Sequence[Record]) -> str:
     title = names[0] if len(records) == 1 else f"{len(records)} runs compared"
     sections = [
         _results(records),
+        _warnings(records, names),
         _section(
             "Accuracy per round",
             "Mean over silos, each by its own personal model.",
@@ -164,6 +165,20 @@ def _results(records: Sequence[Record]) -> str:
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     noscript = "<noscript><p>The figures below need JavaScript; the table does not.</p></noscript>"
     return _section("Results", note, f'<div class="scroll">{table}</div>{noscript}')
+
+
+def _warnings(records: Sequence[Record], names: Sequence[str]) -> str:
+    """What the runs said aloud, each once, with the rounds in which it was said."""
+    items = ""
+    for name, record in zip(names, records, strict=True):
+        rounds: dict[str, list[int]] = {}
+        for line in record.lines:
+            for warning in line["warnings"]:
+                rounds.setdefault(warning, []).append(line["round"])
+        for warning, said in rounds.items():
+            span = f"round {said[0]}" if len(said) == 1 else f"rounds {said[0]} to {said[-1]}"
+            items += f"<li><b>{name}</b>, {span}: {escape(warning)}</li>"
+    return _section("Warnings", "What to know before trusting these numbers.", f"<ul>{items}</ul>") if items else ""
 
 
 def _collaboration(records: Sequence[Record], names: Sequence[str], drawn: dict[str, figures.Figure]) -> str:

@@ -1,0 +1,258 @@
+"""What PSGD minimises: the objectives F_i(s, beta_i) of PFedAtt's section 3, with f_i the loss of one network.
+
+    Share     f_i([s, beta_i])                                      FedPer, LG-FedAvg: shared and local layers
+    Residual  f_i(s + beta_i)                                       Agarwal et al.: a personal correction
+    Mixture   f_i(beta_i) + lambda/2 |s - beta_i|^2                 L2GD's objective: the best s is the mean of beta
+    Moreau    min over beta of the same                             pFedMe's: K steps on beta before the step on s
+    Mixed     Phi f_i(s) + f_i(a s + (1-a) beta_i)                  APFL's; a = 1 - alpha is the weight of s
+    Pair      Phi f_i(s) + f_i(beta_i) + lambda/2 |s - beta_i|^2    Ditto's: a global and a personal task
+
+Phi = inf, the default, stops gradients: s follows f_i(s) alone, beta_i only its own terms. A finite Phi multiplies
+the first term and lets the other one act on s too.
+
+Departures. The paper omits the 1/2 of Mixture and Pair in its text, not in eq. 8; it is there. Residual adds
+parameters where Agarwal et al. add the scores of two networks: a silo gets one network, and for a model linear in its
+parameters both are the same. Two networks whose scores are added are Share over a module that holds both. Moreau
+goes on from the last beta_i, where pFedMe begins each round at s.
+
+Buffers follow the network they belong to: they are shared where f_i(s) is evaluated, local otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+import torch
+from torch import Generator, Tensor
+
+from amity.contract import MODEL, InputError, Model, Split
+from amity.options import check, option, unknown
+from amity.task import Task
+from amity.train import gradient_at, twin
+from amity.vectors import Slot
+
+
+class Joint(NamedTuple):
+    """The two parts during a client's turn: its own copies, moved in place."""
+
+    task: Task
+    shared: Model
+    own: Model
+    move_shared: Callable[[Tensor], None]
+    move_own: Callable[[Tensor], None]
+
+    def gradient(self, model: Model, batch: Split, rng: Generator | None) -> Tensor:
+        """Of the loss at this model, whose buffers go on in place."""
+        gradient, after = gradient_at(self.task, model, batch, rng)
+        model["buffers"].copy_(after["buffers"])
+        model["counts"].copy_(after["counts"])
+        return gradient.clone()
+
+
+class Objective(Protocol):
+    """F_i. A frozen dataclass."""
+
+    @property
+    def attraction(self) -> float:
+        """lambda, or 0 where the parts are not pulled together."""
+
+    def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
+        """The first shared and own part."""
+
+    def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
+        """Move both parts by one batch."""
+
+    def model(self, task: Task, shared: Model, own: Model) -> Model:
+        """The network that predicts."""
+
+
+def _bare(model: Model) -> Model:
+    """A vector of parameters that no network is evaluated at."""
+    return {**model, "buffers": model["buffers"][:0], "counts": model["counts"][:0]}
+
+
+@dataclass(frozen=True)
+class Share:
+    split: Literal["head_local", "body_local", "names"] = option(
+        "head_local", "what stays local: the last layer (FedPer), all others (LG-FedAvg), all that is not in names"
+    )
+    names: str = option("", "split=names: what is shared, as beginnings of parameter names: conv1,conv2")
+
+    attraction: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        check(self)
+        if (self.split == "names") != bool(self.names):
+            raise InputError(
+                f"share needs split=names together with names=..., got split={self.split!r} and names={self.names!r}: "
+                "give both or neither"
+            )
+
+    def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
+        known = [slot.name for slots in task.layout for slot in slots]
+        for name in filter(None, self._names):
+            if not any(_within(other, name) for other in known):
+                raise unknown("parameter or layer", name, known)
+        shared = {slot.name: self.shares(slot, task) for slot in task.layout.params}
+        if len(set(shared.values())) == 1:
+            what, instead = ("everything", "fedavg-local") if all(shared.values()) else ("nothing", "separate")
+            raise InputError(
+                f"share needs a split with shared and local parameters, got one that shares {what}: "
+                f"set split=names and names to some of {', '.join(shared)}, or use {instead}"
+            )
+        return self._part(task, first, True), self._part(task, first, False)
+
+    def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
+        whole = self.model(at.task, at.shared, at.own)
+        whole["params"] = at.gradient(whole, batch, rng)
+        for part, move, side in ((at.shared, at.move_shared, True), (at.own, at.move_own, False)):
+            seen = self._part(at.task, whole, side)
+            move(seen["params"])
+            part["buffers"].copy_(seen["buffers"])
+            part["counts"].copy_(seen["counts"])
+
+    def model(self, task: Task, shared: Model, own: Model) -> Model:
+        out = {}
+        for key, slots in zip(MODEL, task.layout, strict=True):
+            pieces, used = [shared[key][:0]], {True: 0, False: 0}
+            for slot in slots:
+                side = self.shares(slot, task)
+                stop = used[side] + slot.shape.numel()
+                pieces.append((shared if side else own)[key][used[side] : stop])
+                used[side] = stop
+            out[key] = torch.cat(pieces)
+        return out
+
+    def _part(self, task: Task, model: Model, side: bool) -> Model:
+        """Of a whole model what is shared, or what is not."""
+        out = {}
+        for key, slots in zip(MODEL, task.layout, strict=True):
+            chosen = [slot for slot in slots if self.shares(slot, task) == side]
+            pieces = [model[key][slot.start : slot.start + slot.shape.numel()] for slot in chosen]
+            out[key] = torch.cat([model[key][:0], *pieces])
+        return out
+
+    @property
+    def _names(self) -> list[str]:
+        return [name.strip() for name in self.names.split(",")]
+
+    def shares(self, slot: Slot, task: Task) -> bool:
+        if self.split == "names":
+            return any(_within(slot.name, name) for name in self._names)
+        last = task.layout.params[-1].name
+        head = last.rpartition(".")[0]
+        if all(other.name.rpartition(".")[0] == head for other in task.layout.params):
+            in_head = slot.name == last  # the head of a single layer is its bias
+        else:
+            in_head = slot.name.rpartition(".")[0] == head
+        return in_head == (self.split == "body_local")
+
+
+def _within(name: str, layer: str) -> bool:
+    """Whether a tensor is this one, or lies in this layer."""
+    return f"{name}.".startswith(f"{layer}.")
+
+
+@dataclass(frozen=True)
+class Residual:
+    attraction: ClassVar[float] = 0.0
+
+    def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
+        return _bare(first), {**first, "params": torch.zeros_like(first["params"])}
+
+    def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
+        gradient = at.gradient(self.model(at.task, at.shared, at.own), batch, rng)
+        at.move_shared(gradient)
+        at.move_own(gradient)
+
+    def model(self, task: Task, shared: Model, own: Model) -> Model:
+        return {**own, "params": shared["params"] + own["params"]}
+
+
+@dataclass(frozen=True)
+class Mixture:
+    attraction: float = option(1.0, "pull between the shared and the personal model", symbol="lambda", at_least=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
+        return _bare(first), first
+
+    def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
+        pull = self.attraction * (at.own["params"] - at.shared["params"])
+        at.move_own(at.gradient(at.own, batch, rng) + pull)
+        at.move_shared(-pull)
+
+    def model(self, task: Task, shared: Model, own: Model) -> Model:
+        return own
+
+
+@dataclass(frozen=True)
+class Moreau:
+    attraction: float = option(15.0, "pull between the shared and the personal model", symbol="lambda", at_least=0)
+    inner_steps: int = option(5, "steps of the personal model per batch", symbol="K", at_least=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
+        return _bare(first), first
+
+    def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
+        for _ in range(self.inner_steps):
+            pull = self.attraction * (at.own["params"] - at.shared["params"])
+            at.move_own(at.gradient(at.own, batch, rng) + pull)
+        at.move_shared(self.attraction * (at.shared["params"] - at.own["params"]))
+
+    def model(self, task: Task, shared: Model, own: Model) -> Model:
+        return own
+
+
+@dataclass(frozen=True)
+class Mixed:
+    shared_weight: float = option(
+        0.5, "weight of the shared model in the mixture; APFL's alpha is 1 - a", symbol="a", at_least=0, at_most=1
+    )
+    phi: float | Literal["inf"] = option("inf", "weight of the shared model's own loss", symbol="Phi", above=0)
+
+    attraction: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
+        return first, first
+
+    def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
+        by_shared = at.gradient(at.shared, batch, twin(rng))
+        by_mixed = at.gradient(self.model(at.task, at.shared, at.own), batch, rng)
+        at.move_own((1 - self.shared_weight) * by_mixed)
+        at.move_shared(by_shared if self.phi == "inf" else self.phi * by_shared + self.shared_weight * by_mixed)
+
+    def model(self, task: Task, shared: Model, own: Model) -> Model:
+        a = self.shared_weight
+        return {**own, "params": a * shared["params"] + (1 - a) * own["params"]}
+
+
+@dataclass(frozen=True)
+class Pair:
+    attraction: float = option(1.0, "pull between the shared and the personal model", symbol="lambda", at_least=0)
+    phi: float | Literal["inf"] = option("inf", "weight of the shared model's own loss", symbol="Phi", above=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
+        return first, first
+
+    def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
+        pull = self.attraction * (at.own["params"] - at.shared["params"])
+        by_shared = at.gradient(at.shared, batch, twin(rng))
+        at.move_own(at.gradient(at.own, batch, rng) + pull)
+        at.move_shared(by_shared if self.phi == "inf" else self.phi * by_shared - pull)
+
+    def model(self, task: Task, shared: Model, own: Model) -> Model:
+        return own
