@@ -579,3 +579,11 @@ def test_one_silo_alone_asks_for_nobody() -> None:
     for one, two in zip(reports, alone, strict=True):
         assert one.bytes_down == 0
         assert torch.equal(personal(task(mlp), one.progress.clients[0]), two.progress.clients[0]["params"])
+
+
+def test_a_budget_beyond_the_others_is_clipped_and_said() -> None:
+    for budget, said in ((3, False), (4, False), (5, True)):  # five silos: four others
+        reports = run(Apple(budget=budget), rounds=2)
+        assert any("clipped to 4" in note for note in reports[0].warnings) == said
+        sent = min(budget, 4) * reports[1].progress.server["cores"][0].numel() * 8
+        assert reports[1].bytes_down == 5 * sent
