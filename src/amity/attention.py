@@ -170,12 +170,20 @@ def above_quantile(
     return chosen / chosen.sum(1, keepdim=True)
 
 
-def twin_shares(similarity: Tensor, tau: float) -> Tensor:
-    """Row softmax of tau * similarity in which a client is as similar to itself as to its nearest twin.
+def twin_shares(similarity: Tensor, tau: float, *, doubt: float = 3.0) -> Tensor:
+    """Row softmax of tau times what the similarities have above chance, as a share of what they could have.
 
-    Alone, it has weight 1.
+    A client is as similar to itself as to its nearest twin; alone, it has weight 1. Chance is the median plus
+    `doubt` times the root mean square of the deviations below it, between 0 and 1/2: noise is symmetric and twins
+    are not, so the lower half shows the noise alone; and a cosine above 1/2 is no accident, whatever the rest.
     """
-    if len(similarity) == 1:
+    count = len(similarity)
+    if count == 1:
         return torch.ones_like(similarity)
-    nearest = similarity.clone().fill_diagonal_(-math.inf).amax(1)
-    return torch.softmax(tau * similarity.diagonal_scatter(nearest), dim=1)
+    pairs = similarity[~torch.eye(count, dtype=torch.bool)]
+    middle = pairs.median()
+    noise = ((pairs - middle).clamp(max=0).square().sum() / (len(pairs) / 2)).sqrt()
+    chance = (middle + doubt * noise).clamp(0, 0.5)
+    telling = (similarity - chance).clamp(min=0) / (1 - chance)
+    nearest = telling.clone().fill_diagonal_(-math.inf).amax(1)
+    return torch.softmax(tau * telling.diagonal_scatter(nearest), dim=1)

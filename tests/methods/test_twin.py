@@ -1,6 +1,7 @@
 """Twin attention: the invariants TWI-1 to TWI-7 of the specification, its three ideal cases, rounds by hand.
 
-STAR has the mean (10, 20); seen from it the models are (1, 0), (0, 1) and (-1, -1), with cosines 0 and -1/sqrt(2).
+STAR has the mean (10, 20); seen from it the models are (4, 3), (4, -3) and (-8, 0), with cosines 0.28, -0.8 and -0.8.
+Their median is -0.8 and nothing lies below it, so chance is 0: only the first two are twins.
 With tau = sqrt(2) ln 2 a cosine of 0 weighs 1 and one of -1/sqrt(2) weighs 1/2.
 """
 
@@ -24,8 +25,8 @@ from amity.methods.twin import Twin
 from amity.run import prepare
 from amity.streams import stream
 
-STAR = torch.tensor([[11.0, 20.0], [10.0, 21.0], [9.0, 19.0]], dtype=torch.float64)
-HALVING = math.sqrt(2) * math.log(2)
+STAR = torch.tensor([[14.0, 23.0], [14.0, 17.0], [2.0, 20.0]], dtype=torch.float64)
+HALVING = math.log(2) / 0.28
 BY_HAND = torch.tensor([[2, 2, 1], [2, 2, 1], [5 / 3, 5 / 3, 5 / 3]], dtype=torch.float64) / 5
 
 taus = st.floats(1e-3, 1e3)
@@ -105,7 +106,7 @@ def test_why_groups_are_averaged_whatever_their_size(sizes: tuple[int, ...]) -> 
     weights = weights_of(50 + noise(len(sizes))[groups] + 0.05 * noise(20, seed=1))
     for i in range(20):
         mates = weights[i, groups == groups[i]]
-        assert mates.sum() > 0.99 and mates.max() / mates.min() < 1.1
+        assert mates.sum() > 0.99 and mates.max() / mates.min() < 1.2
         assert abs(1 / weights[i].square().sum() / sizes[groups[i]] - 1) < 0.05
 
 
@@ -131,12 +132,12 @@ def test_one_round_by_hand() -> None:
     server = holding(method, STAR)
     sent = method.download(server, torch.arange(3), 2, draws)
     assert sent.weights is not None and near(sent.weights, BY_HAND)
-    # u_0 = mean + 0.4 (1, 0) + 0.4 (0, 1) + 0.2 (-1, -1) = mean + (0.2, 0.2); u_2 is the mean.
-    assert near(sent.each["params"], torch.tensor([[10.2, 20.2], [10.2, 20.2], [10, 20]], dtype=torch.float64))  # type: ignore[arg-type]
-    # Client 0 learns from (12.2, 20.2) at rate 1/2: w = u_0 + (1, 0).
-    go = judged(vector(12.2, 20.2)[None], vector(13, 20)[None])
+    # u_0 = mean + 0.4 (4, 3) + 0.4 (4, -3) + 0.2 (-8, 0) = mean + (1.6, 0); u_2 is the mean.
+    assert near(sent.each["params"], torch.tensor([[11.6, 20], [11.6, 20], [10, 20]], dtype=torch.float64))  # type: ignore[arg-type]
+    # Client 0 learns from (13.6, 20) at rate 1/2: w = u_0 + (1, 0).
+    go = judged(vector(13.6, 20)[None], vector(13, 20)[None])
     state, upload = method.local(point(2), client_at(method, STAR[0]), sent.to(0), go)
-    assert near(upload["params"], vector(11.2, 20.2)) and torch.equal(state["params"], upload["params"])
+    assert near(upload["params"], vector(12.6, 20)) and torch.equal(state["params"], upload["params"])
     after = method.aggregate(server, torch.tensor([0]), {k: v[None] for k, v in upload.items()}, 2)
     assert torch.equal(after["params"], torch.stack([upload["params"], STAR[1], STAR[2]]))
 
@@ -195,8 +196,10 @@ def test_in_the_latest_pool_all_are_seen_from_the_mean_of_those_heard() -> None:
     server = {**server, "params": server["params"].index_copy(0, torch.tensor([3]), vector(12, 20)[None])}
     weights = method.download(server, torch.tensor([0, 3]), 2, draws).weights
     assert weights is not None and near(weights[0], torch.cat([BY_HAND[0], vector(0)]))
-    # From the mean it lies at (2, 0): cosines 1, 0, -1/sqrt(2), and 1 to itself: 2^sqrt(2), 1, 1/2, 2^sqrt(2).
-    parts = vector(2 ** math.sqrt(2), 1, 0.5, 2 ** math.sqrt(2))
+    # From the mean it lies at (2, 0): cosines 0.8, 0.8 and -1, so 0.8 to itself. The median of all is -0.8 and the
+    # noise below it sqrt(2 * 0.04 / 6) = 0.12: chance is 0.
+    twin = 2 ** (0.8 / 0.28)
+    parts = vector(twin, twin, 1, twin)
     assert near(weights[1], parts / parts.sum())
     first = method.download(method.init_server(point(2), facts(4)), torch.tensor([1, 2]), 1, draws).weights
     assert first is not None and first.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
@@ -206,16 +209,31 @@ def test_a_model_at_the_mean_resembles_nobody() -> None:
     w = torch.stack([vector(1, 0), vector(-1, 0), vector(0, 0), vector(0, 0)])
     for shift in (0.0, 1 / 3, 1e6 / 3):  # at the mean but for rounding
         weights = weights_of(w + shift, HALVING)
-        assert near(weights[2:], uniform(4)[2:])
-        # Client 0: cosine -1 to client 1, 0 to the others and to itself.
-        parts = vector(1, 2 ** -math.sqrt(2), 1, 1)
-        assert near(weights[0], parts / parts.sum())
+        assert near(weights, uniform(4))  # cosines are 0 or -1: nobody has a twin
 
 
 def test_self_is_as_similar_as_the_nearest_twin() -> None:
-    similar = torch.tensor([[1, 0.5, 0], [0.5, 1, -1], [0, -1, 1]], dtype=torch.float64)
-    parts = torch.tensor([[2, 2, 1], [2, 2, 0.25], [1, 0.25, 1]], dtype=torch.float64)
+    # Pairs 0.75, 0, -1, each twice: median 0, noise sqrt((1 + 1) / 3), so chance is cut at 1/2. What 0.75 has above it
+    # is half of what it could have; tau = 2 log 2 makes that a factor 2.
+    similar = torch.tensor([[1, 0.75, 0], [0.75, 1, -1], [0, -1, 1]], dtype=torch.float64)
+    parts = torch.tensor([[2, 2, 1], [2, 2, 1], [1, 1, 1]], dtype=torch.float64)
     assert near(twin_shares(similar, 2 * math.log(2)), parts / parts.sum(1, keepdim=True))
+
+
+def test_what_is_not_above_chance_does_not_count() -> None:
+    # Six clients, cosines 0 but for a few: of 30 entries the median is 0, and the mean square of the 15 below it
+    # 2 * 0.01 / 15, so chance is 3 times its root, 0.11: 0.05 says nothing, 0.3 does.
+    similar = torch.eye(6, dtype=torch.float64)
+    for i, j, cosine in ((0, 1, 0.3), (1, 2, 0.05), (2, 3, 0.05), (3, 4, 0.05), (4, 5, 0.05), (0, 3, -0.1)):
+        similar[i, j] = similar[j, i] = cosine
+    weights = twin_shares(similar, 10.0)
+    chance = 3 * math.sqrt(2 * 0.01 / 15)
+    factor = math.exp(10 * (0.3 - chance) / (1 - chance))
+    for i in (0, 1):
+        parts = torch.ones(6, dtype=torch.float64)
+        parts[:2] = factor
+        assert near(weights[i], parts / parts.sum())
+    assert near(weights[2:], uniform(6)[2:])
     assert twin_shares(torch.ones(1, 1, dtype=torch.float64), 10.0).tolist() == [[1.0]]
 
 

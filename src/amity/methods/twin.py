@@ -2,15 +2,19 @@
 
     wbar = mean of the pool's models
     s_ij = cosine of w_i - wbar and w_j - wbar,  j != i         0 where either is no longer than rounding
-    s_ii = max_{j != i} s_ij                                    as telling as the nearest twin, no more
-    xi_i = softmax_j(tau s_ij),   u_i = sum_j xi_ij w_j         server, over the pool
+    t_ij = max(0, s_ij - c) / (1 - c)                           c the chance level, in [0, 1/2]
+    t_ii = max_{j != i} t_ij                                    as telling as the nearest twin, no more
+    xi_i = softmax_j(tau t_ij),   u_i = sum_j xi_ij w_j         server, over the pool
     w_i = Local(u_i, F_i)                                       client, started at u_i
 
 Raw cosines of models with a common start are all near 1 and raw distances have no scale; seen from their mean,
-unrelated models have cosines near 0 and models of one distribution clearly positive ones. So, noise aside, the row
-is uniform over everybody on IID data, uniform over the group where there are groups, and nearly uniform for a client
-without a twin among groups of equal size. Noise is not aside where silos are small: on IID digits, 65 examples each,
-tau = 10 finds "twins" by chance (3 effective collaborators of 20), tau = 3 about 15.
+unrelated models have cosines near 0 and models of one distribution clearly positive ones. So the row is uniform over
+everybody on IID data, uniform over the group where there are groups, and uniform for a client without a twin.
+
+The chance level is what makes this hold for small silos, where cosines of unrelated models scatter widely: without it
+"twins" are found by accident, start from a common mixture, and are twins from then on. It is the median of all s_ij
+plus three times the noise; noise is symmetric about the median and twins are not, so the deviations below the median
+measure it.
 
 `keep = validated`: the silo holds whichever of w_i and u_i has the lower loss on its validation data ("cloud" in its
 state says which), since on IID data trained copies can be far behind the average. It uploads w_i all the same:
