@@ -165,3 +165,31 @@ def same(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
 def near(one: Tensor, other: Tensor, tolerance: float = 1e-10) -> bool:
     """Equal up to the order in which sums were rounded."""
     return one.shape == other.shape and bool(((one - other).abs() <= tolerance * (1 + other.abs())).all())
+
+
+# Least squares: strongly convex, with closed forms
+
+
+def half_square(out: Tensor, y: Tensor) -> Tensor:
+    return 0.5 * (out[:, 0] - y).square().mean()
+
+
+def squares(start: list[float]) -> Task:
+    """Least squares in as many unknowns: F_i(w) = mean (w x - y)^2 / 2."""
+    first = {"weight": torch.tensor([start])}
+    size = len(start)
+    make: Callable[[], nn.Module] = lambda: nn.Linear(size, 1, bias=False)  # noqa: E731
+    return Task(make, (size,), 1, loss=half_square, dtype=torch.float64, start=first)
+
+
+def least(name: str, x: list[list[float]], y: list[int]) -> Silo:
+    data = Split(torch.tensor(x, dtype=torch.float64), torch.tensor(y))
+    return Silo(name, data, data)
+
+
+PAIR = [least("a", [[1.0]], [1]), least("b", [[2.0]], [4])]  # F_a' = w - 1, F_b' = 4 w - 8
+THREE = [  # strongly convex, with different Hessians and different optima
+    least("a", [[1.0, 0.0], [0.5, 1.0]], [3, -1]),
+    least("b", [[1.5, 0.5], [0.0, 1.0]], [-2, 2]),
+    least("c", [[1.0, -1.0], [1.0, 1.0], [0.0, 0.5]], [1, 4, -3]),
+]

@@ -103,6 +103,12 @@ def _takes(cls: type, name: str) -> str:
     )
 
 
+def _kinds(cls: type, name: str) -> list[str]:
+    """The types a field admits, for programs; words from a list are "choice"."""
+    kinds = [value.__name__ if isinstance(value, type) else "choice" for value in _alternatives(_hint(cls, name))]
+    return list(dict.fromkeys(kinds))
+
+
 def _admits(alternative: Any, value: Any) -> bool:
     if alternative is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -172,6 +178,9 @@ def describe(cls: type) -> list[Mapping[str, Any]]:
     return [
         {
             "name": name,
+            "type": _kinds(cls, name),
+            "choices": [value for value in _alternatives(_hint(cls, name)) if not isinstance(value, type)],
+            "range": dict(field.metadata["bounds"]),
             "takes": _takes(cls, name),
             "rule": _rule(cls, name),
             "default": field.default,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Model, Split, Turn
+from amity.contract import InputError, Model, Solver, Split, Turn
 from amity.task import Task
 
 Term = Callable[[Tensor], Tensor]
@@ -106,3 +106,9 @@ def gradient_at(task: Task, model: Model, batch: Split, rng: Generator | None = 
 def twin(rng: Generator | None) -> Generator | None:
     """A stream that gives the same numbers, so that two models can be seen under the same Dropout."""
     return None if rng is None else Generator().set_state(rng.get_state())
+
+
+def plain_sgd(method: str, solver: Solver) -> None:
+    """Refuse momentum where a method's equations are those of plain gradient steps."""
+    if solver.momentum:
+        raise InputError(f"{method} needs plain sgd, got momentum {solver.momentum:g}: set momentum to 0")

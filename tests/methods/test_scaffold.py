@@ -9,7 +9,22 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small import batchnorm, flat, linear, mlp, near, run, same, silo, silos, task, turn_of
+from small import (
+    PAIR,
+    THREE,
+    batchnorm,
+    flat,
+    linear,
+    mlp,
+    near,
+    run,
+    same,
+    silo,
+    silos,
+    squares,
+    task,
+    turn_of,
+)
 from torch import Generator, Tensor, nn
 
 from amity.contract import InputError, Model, Particular, Progress, Silo, Solver, Split
@@ -23,31 +38,6 @@ from amity.train import batches, steps
 
 FULL = Solver("sgd", 0.25, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, batch=4, decay=0.9)
-
-
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (out[:, 0] - y).square().mean()
-
-
-def squares(start: list[float]) -> Task:
-    """Least squares in as many unknowns: F_i(w) = mean (w x - y)^2 / 2."""
-    first = {"weight": torch.tensor([start])}
-    size = len(start)
-    make: Callable[[], nn.Module] = lambda: nn.Linear(size, 1, bias=False)  # noqa: E731
-    return Task(make, (size,), 1, loss=half_square, dtype=torch.float64, start=first)
-
-
-def least(name: str, x: list[list[float]], y: list[int]) -> Silo:
-    data = Split(torch.tensor(x, dtype=torch.float64), torch.tensor(y))
-    return Silo(name, data, data)
-
-
-PAIR = [least("a", [[1.0]], [1]), least("b", [[2.0]], [4])]  # F_a' = w - 1, F_b' = 4 w - 8
-THREE = [  # strongly convex, with different Hessians and different optima
-    least("a", [[1.0, 0.0], [0.5, 1.0]], [3, -1]),
-    least("b", [[1.5, 0.5], [0.0, 1.0]], [-2, 2]),
-    least("c", [[1.0, -1.0], [1.0, 1.0], [0.0, 0.5]], [1, 4, -3]),
-]
 
 
 def quadratic(one: Silo) -> tuple[Tensor, Tensor]:
@@ -343,7 +333,7 @@ def test_only_plain_sgd_is_accepted() -> None:
     assert isinstance(method, Particular) and method.optimizers == ("sgd",)
     assert method.solver == Solver("sgd", 1e-2, momentum=0.0, batch=100)
     method.accept(method.solver)
-    with pytest.raises(InputError, match="^scaffold needs plain SGD, got momentum 0.9: ") as error:
+    with pytest.raises(InputError, match="^scaffold needs plain sgd, got momentum 0.9: ") as error:
         method.accept(Solver("sgd", 1e-2, momentum=0.9))
     assert "\n" not in str(error.value)
 

@@ -26,11 +26,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
+from amity.contract import Download, Federation, Model, Solver, State, Turn, model_of
 from amity.methods.fedavg import FedAvg
 from amity.options import check, option
 from amity.task import Task
-from amity.train import batches, gradient_at, twin
+from amity.train import batches, gradient_at, plain_sgd, twin
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class APFL:
         check(self)
 
     def accept(self, solver: Solver) -> None:
-        if solver.momentum:
-            raise InputError(f"apfl needs plain sgd, got momentum {solver.momentum:g}: set momentum to 0")
+        plain_sgd("apfl", solver)
 
     @property
     def _average(self) -> FedAvg:

@@ -35,7 +35,9 @@ from amity.vectors import squared_distances
 @dataclass(frozen=True)
 class FedAMP:
     mode: Literal["normalised", "theory"] = option("normalised", "weights as in the experiments, or as in eq. 5")
-    function: Literal["negexp", "pseudo_huber", "scad", "mcp"] = option("negexp", "A", symbol="A")
+    function: Literal["negexp", "pseudo_huber", "scad", "mcp"] = option(
+        "negexp", "attention-inducing function of the squared distance", symbol="A"
+    )
     sigma: float = option(10.0, "scale of squared distances", symbol="sigma", above=0)
     self_weight: float | Literal["softmax", "group"] = option(
         "softmax", "xi_ii: a number, in the softmax, or by oracle group", symbol="xi_ii", at_least=0, at_most=1

@@ -33,7 +33,7 @@ from amity.cloud import first_models
 from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
 from amity.options import check, option
 from amity.task import Task
-from amity.train import batches, descent
+from amity.train import batches, descent, plain_sgd
 from amity.vectors import mix
 
 
@@ -54,8 +54,7 @@ class L2GD:
             raise InputError("l2gd needs p to be > 0 to act on attraction > 0, got 0.0: try p=0.1 (the default)")
 
     def accept(self, solver: Solver) -> None:
-        if solver.momentum:
-            raise InputError(f"l2gd needs plain sgd, got momentum {solver.momentum:g}: set momentum to 0")
+        plain_sgd("l2gd", solver)
         if self._share(solver.rate) > 1:
             raise InputError(
                 f"l2gd needs lr * attraction / p to be <= 1, got {self._share(solver.rate):g}: "

@@ -31,11 +31,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, InputError, Model, Solver, Split, State, Turn, model_of
+from amity.contract import Download, Federation, Model, Solver, Split, State, Turn, model_of
 from amity.methods.fedavg import FedAvg
 from amity.options import check, option
 from amity.task import Task
-from amity.train import batches, gradient_at, twin
+from amity.train import batches, gradient_at, plain_sgd, twin
 
 _AT_ONCE = 1000  # examples whose gradient is taken in one go, for memory's sake
 
@@ -57,8 +57,7 @@ class PerFedAvg:
         check(self)
 
     def accept(self, solver: Solver) -> None:
-        if solver.momentum:
-            raise InputError(f"perfedavg needs plain sgd, got momentum {solver.momentum:g}: set momentum to 0")
+        plain_sgd("perfedavg", solver)
 
     @property
     def _average(self) -> FedAvg:

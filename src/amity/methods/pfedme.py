@@ -34,7 +34,7 @@ from amity.contract import Download, Federation, InputError, Model, Solver, Stat
 from amity.methods.fedavg import FedAvg
 from amity.options import check, option
 from amity.task import Task
-from amity.train import batches, descent
+from amity.train import batches, descent, plain_sgd
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ class PFedMe:
         check(self)
 
     def accept(self, solver: Solver) -> None:
-        if solver.momentum:
-            raise InputError(f"pfedme needs plain sgd, got momentum {solver.momentum:g}: set momentum to 0")
+        plain_sgd("pfedme", solver)
         for name, rate in (("lr", solver.rate), ("eta", self.eta)):
             if rate * self.attraction >= 2:
                 raise InputError(

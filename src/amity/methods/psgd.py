@@ -27,7 +27,7 @@ from amity.contract import MODEL, Download, Federation, InputError, Model, Solve
 from amity.methods.psgd_objectives import Joint, Objective
 from amity.options import check, option
 from amity.task import Task
-from amity.train import batches, descent
+from amity.train import batches, descent, plain_sgd
 from amity.vectors import weighted_mean
 
 
@@ -48,8 +48,7 @@ class PSGD:
         check(self)
 
     def accept(self, solver: Solver) -> None:
-        if solver.momentum:
-            raise InputError(f"psgd needs plain sgd, got momentum {solver.momentum:g}: set momentum to 0")
+        plain_sgd("psgd", solver)
         pull = solver.rate * self.objective.attraction
         if pull >= 2:
             raise InputError(

@@ -26,10 +26,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
+from amity.contract import Download, Federation, Model, Solver, State, Turn, model_of
 from amity.options import check, option
 from amity.task import Task
-from amity.train import steps, train
+from amity.train import plain_sgd, steps, train
 from amity.vectors import mix, weighted_mean
 
 
@@ -50,8 +50,7 @@ class Scaffold:
         return "held" if self.eval_model == "local" else "server"
 
     def accept(self, solver: Solver) -> None:
-        if solver.momentum:
-            raise InputError(f"scaffold needs plain SGD, got momentum {solver.momentum:g}: set it to 0")
+        plain_sgd("scaffold", solver)
 
     def init_server(self, task: Task, fed: Federation) -> State:
         first = task.initial(fed)

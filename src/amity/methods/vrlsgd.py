@@ -27,10 +27,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, InputError, Model, Pick, Solver, State, Turn, model_of
+from amity.contract import Download, Federation, Model, Pick, Solver, State, Turn, model_of
 from amity.options import check, option
 from amity.task import Task
-from amity.train import steps, train
+from amity.train import plain_sgd, steps, train
 from amity.vectors import weighted_mean
 
 _UNEQUAL = "silos took unequal numbers of steps in the last round: vrlsgd then weights their losses by these numbers"
@@ -52,8 +52,7 @@ class VRLSGD:
         return "held" if self.eval_model == "local" else "server"
 
     def accept(self, solver: Solver) -> None:
-        if solver.momentum:
-            raise InputError(f"vrlsgd needs plain SGD, got momentum {solver.momentum:g}: set it to 0")
+        plain_sgd("vrlsgd", solver)
 
     def init_server(self, task: Task, fed: Federation) -> State:
         first = task.initial(fed)
