@@ -172,6 +172,14 @@ class Relational(Protocol):
 
 
 @runtime_checkable
+class Choosing(Protocol):
+    """A method whose clients choose which model they hold."""
+
+    def holds(self, client: State) -> str:
+        """Which one this client holds now, in a word for the record."""
+
+
+@runtime_checkable
 class Validating(Protocol):
     """A method that looks at validation data."""
 
@@ -237,3 +245,4 @@ class Round(NamedTuple):
     weights: Tensor | None  # [m, m] collaboration weights, NaN rows for clients that were not asked
     progress: Progress
     warnings: list[str]
+    holds: list[str] | None = None  # which model each client chose to hold, where the method lets it choose

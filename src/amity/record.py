@@ -343,6 +343,8 @@ def _line(round: Round, silos: Sequence[str]) -> dict[str, Any]:
         "collaborators": number,
         "warnings": round.warnings,
     }
+    if round.holds is not None:
+        line["holds"] = dict(zip(silos, round.holds, strict=True))
     return {key: _plain(value) for key, value in line.items()}
 
 

@@ -323,12 +323,11 @@ def _device(name: str) -> torch.device:
 
 
 def _validation(run: Run, name: str, method: Method, silos: Silos) -> float:
-    """The share of training data to set aside: none where silos brought validation data of their own."""
+    """The share of training data to set aside in silos that brought no validation data of their own."""
     needs = method.validation if isinstance(method, Validating) else 0.0
-    brought = all(silo.val is not None for silo in silos.silos)
     if run.val_fraction == "auto":
-        return 0.0 if brought else needs
-    if needs and not run.val_fraction and not brought:
+        return needs
+    if needs and not run.val_fraction and any(silo.val is None for silo in silos.silos):
         raise InputError(f"{name} needs validation data, got val_fraction 0: leave it at auto ({needs:g})")
     return run.val_fraction
 

@@ -22,7 +22,7 @@ from amity.config import Run
 from amity.contract import Data, InputError, Split, Turn, Validating
 from amity.data import Silos, federation
 from amity.methods.twin import Twin
-from amity.run import prepare
+from amity.run import execute, prepare
 from amity.streams import stream
 
 STAR = torch.tensor([[14.0, 23.0], [14.0, 17.0], [2.0, 20.0]], dtype=torch.float64)
@@ -262,6 +262,18 @@ def test_runs_with_validation_data_are_pure_and_hold_the_better_model() -> None:
             assert one.scores[i].loss == on.evaluate(held, at[i].test).loss
             seen.add(bool(held["cloud"]))
     assert seen == {True, False}
+
+
+def test_the_record_says_which_model_each_silo_holds() -> None:
+    rng = torch.Generator().manual_seed(0)
+    arrays = {
+        name: tuple(part for n in (40, 10) for part in (torch.randn(n, 3, generator=rng), torch.arange(n) % 3))
+        for name in ("a", "b", "c")
+    }
+    for keep, words in (("validated", {"cloud", "trained"}), ("own", {"trained"})):
+        result = execute(Run("twin", rounds=4, epochs=2, lr=0.1, settings={"keep": keep}), federation(arrays))  # type: ignore[arg-type]
+        assert all(line["holds"].keys() == {"a", "b", "c"} for line in result.lines)
+        assert {word for line in result.lines for word in line["holds"].values()} == words  # noise: both occur
 
 
 def test_validation_data_are_set_aside_only_where_they_are_looked_at() -> None:

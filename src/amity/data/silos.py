@@ -42,7 +42,10 @@ class Silos:
         return tuple(len(silo.train.y) for silo in self.silos)
 
     def with_validation(self, fraction: float, seed: int) -> Silos:
-        """The same silos with a random fraction of each class of their training data set aside."""
+        """The same silos with a random fraction of each class of their training data set aside.
+
+        Silos that brought validation data keep it, and all their training data.
+        """
         if not 0 <= fraction < 1:
             raise InputError(f"the validation fraction must be >= 0 and < 1, got {fraction}: set --val-fraction 0.15")
         if fraction == 0:
@@ -96,7 +99,7 @@ def _parts(silo: Silo) -> dict[str, Split | None]:
 
 def _set_aside(silo: Silo, fraction: float, seed: int) -> Silo:
     if silo.val is not None:
-        raise InputError(f"silo {silo.name!r} already has validation data: set --val-fraction 0")
+        return silo
     x, y = silo.train
     count = max(1, round(fraction * len(y)))
     if count >= len(y):

@@ -19,6 +19,7 @@ from torch import Generator, Tensor
 
 from amity.config import Participation
 from amity.contract import (
+    Choosing,
     Data,
     Download,
     Federation,
@@ -196,6 +197,7 @@ class _Simulation:
             weights=self._weights(down, lot.asked, clients),
             progress=Progress(number, server, clients),
             warnings=list(down.notes),
+            holds=[self.method.holds(state) for state in clients] if isinstance(self.method, Choosing) else None,
         )
 
     def _download(self, server: State, who: Tensor, round: int) -> Download:

@@ -16,8 +16,8 @@ The chance level is what makes this hold for small silos, where cosines of unrel
 plus three times the noise; noise is symmetric about the median and twins are not, so the deviations below the median
 measure it.
 
-`keep = validated`: the silo holds whichever of w_i and u_i has the lower loss on its validation data ("cloud" in its
-state says which), since on IID data trained copies can be far behind the average. It uploads w_i all the same:
+`keep = validated`: the silo holds whichever of w_i and u_i has the lower loss on its validation data (the record
+says which), since on IID data trained copies can be far behind the average. It uploads w_i all the same:
 mixtures of mixtures would draw all models to their mean and wipe out the differences that attention reads.
 `keep = own`, or no validation data: it holds w_i. `attraction` adds h(w) = attraction (w - u_i) to the gradient.
 """
@@ -95,6 +95,9 @@ class Twin:
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)
+
+    def holds(self, client: State) -> str:
+        return "cloud" if client["cloud"] else "trained"
 
 
 def centre(models: Tensor, pool: Tensor) -> tuple[Tensor, float]:
