@@ -193,3 +193,20 @@ THREE = [  # strongly convex, with different Hessians and different optima
     least("b", [[1.5, 0.5], [0.0, 1.0]], [-2, 2]),
     least("c", [[1.0, -1.0], [1.0, 1.0], [0.0, 0.5]], [1, 4, -3]),
 ]
+
+
+def quadratic(features: int) -> Task:
+    """F_i(w) = |X w - y|^2 / (2 n), from 0."""
+    start = {"weight": torch.zeros(1, features)}
+    shape = (features,)
+    return Task(
+        lambda: nn.Linear(features, 1, bias=False), shape, 1, loss=half_square, dtype=torch.float64, start=start
+    )
+
+
+def own(name: str, x: Tensor, y: Tensor) -> Silo:
+    return Silo(name, Split(x, y), Split(x, y))
+
+
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

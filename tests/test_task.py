@@ -299,7 +299,6 @@ def test_given_weights_are_the_first_model_of_all() -> None:
     model = on.init(stream(9, "given"))
     given = fresh_task(mlp, start=on.export_state(model))
     fed = federation_of(silos(), 3, 1)
-    assert given.starts_given and not on.starts_given
     assert same(given.initial(fed), model)
     with pytest.raises(InputError, match="init=shared"):
         given.initial(fed, 0)

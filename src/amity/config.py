@@ -5,7 +5,6 @@ No torch here: `amity --help` must answer at once.
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -122,8 +121,3 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [None]
-
-
-def replaced(run: Run, **changes: Any) -> Run:
-    """The same run with some values changed, checked again."""
-    return dataclasses.replace(run, **changes)

@@ -8,7 +8,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from amity import methods, models, record
-from amity.config import Run, replaced
+from amity.config import Run
 from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Solver, Validating
 from amity.data import Silos, deal, load
 from amity.engines.simulate import Notify, federation_of, personal_models, simulate
@@ -121,7 +121,7 @@ def prepare(
         silos = _pooled(run, silos)
     _check_batches(task, silos, solver)
     fed = federation_of(silos.silos, run.rounds, run.seed)
-    resolved = replaced(
+    resolved = replace(
         run,
         method=label,
         data=silos.data,

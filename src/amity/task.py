@@ -62,11 +62,6 @@ class Task:
             self._start = self.import_state(start)
             self._template.load_state_dict(dict(start))  # frozen parameters are not part of a model
 
-    @property
-    def starts_given(self) -> bool:
-        """Whether the first weights were given rather than drawn."""
-        return self._start is not None
-
     def initial(self, fed: Federation, client: int | None = None) -> Model:
         """The first model: one for all, or a client's own (`init = independent`)."""
         if self._start is not None:

@@ -103,7 +103,7 @@ def gradient_at(task: Task, model: Model, batch: Split, rng: Generator | None = 
     return gradient, task.release(here)
 
 
-def twin(rng: Generator | None) -> Generator | None:
+def same_draws(rng: Generator | None) -> Generator | None:
     """A stream that gives the same numbers, so that two models can be seen under the same Dropout."""
     return None if rng is None else Generator().set_state(rng.get_state())
 

@@ -97,13 +97,15 @@ def _blocks(matrix: Tensor, index: Tensor | None) -> Iterator[tuple[slice, Tenso
         yield part, block.double()
 
 
-def gram(matrix: Tensor, index: Tensor | None = None, *, origin: Tensor | None = None) -> Tensor:
-    """Inner products of the (indexed) rows, less an origin if one is given, in float64.  # [n, n]"""
+def gram(matrix: Tensor, index: Tensor | None = None, *, origin: Tensor | None = None, centred: bool = False) -> Tensor:
+    """Inner products of the (indexed) rows, less an origin or less their mean, in float64.  # [n, n]"""
     count = len(matrix) if index is None else len(index)
     out = torch.zeros(count, count, dtype=torch.float64, device=matrix.device)
     for part, block in _blocks(matrix, index):
         if origin is not None:
             block = block - origin[part].double()
+        if centred:
+            block = block - block.mean(0)
         out.addmm_(block, block.T)
     return out
 
@@ -114,11 +116,7 @@ def squared_distances(matrix: Tensor, index: Tensor | None = None) -> Tensor:
     The mean row is subtracted first: distances do not change, and models that are close to each other but far
     from the origin keep their distance.
     """
-    count = len(matrix) if index is None else len(index)
-    products = torch.zeros(count, count, dtype=torch.float64, device=matrix.device)
-    for _, block in _blocks(matrix, index):
-        block = block - block.mean(0)
-        products.addmm_(block, block.T)
+    products = gram(matrix, index, centred=True)
     norms = products.diagonal()
     out = (norms[:, None] + norms[None, :] - 2 * products).clamp_(min=0)
     return _symmetric(out).fill_diagonal_(0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, mlp, near, run, same, silos, task, turn_of
+from small import batchnorm, half_square, mlp, near, randn, run, same, silos, task, turn_of
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
@@ -22,10 +22,6 @@ from amity.train import train
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, momentum=0.9, batch=4, decay=0.9)
 PAPER = {"core_init": "independent", "lr_scale": "none"}
-
-
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (out[:, 0] - y).square().mean()
 
 
 def line() -> Task:
@@ -53,10 +49,6 @@ def at_client(method: Apple, on: Task, fed: Federation, client: int, **changes: 
     """One client's state; by default every core was downloaded before."""
     seen = torch.ones(fed.clients, dtype=torch.bool)
     return {**method.init_client(on, fed, client), "seen": seen, **changes}
-
-
-def randn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def loss_at(make: Callable[[], nn.Module], params: Tensor, data: Split) -> Tensor:

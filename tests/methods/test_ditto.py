@@ -4,11 +4,25 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, dropout, flat, mlp, near, run, same, silos, task, turn_of
-from torch import Tensor, nn
+from small import (
+    batchnorm,
+    dropout,
+    flat,
+    mlp,
+    near,
+    own,
+    quadratic,
+    randn,
+    run,
+    same,
+    silos,
+    task,
+    turn_of,
+)
+from torch import Tensor
 from torch.nn import functional as F
 
-from amity.contract import InputError, Particular, Silo, Solver, Split, State, Turn
+from amity.contract import InputError, Particular, Silo, Solver, State, Turn
 from amity.engines.simulate import federation_of
 from amity.methods.ditto import Ditto
 from amity.methods.separate import Separate
@@ -20,27 +34,6 @@ BATCHES = Solver("sgd", 0.1, momentum=0.5, batch=4, decay=0.9)
 ADAM = Solver("adam", 0.01, batch=4)
 SOME = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"}
 CHOICES = [(mlp, ADAM), (batchnorm, BATCHES), (dropout, BATCHES)]
-
-
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (out[:, 0] - y).square().mean()
-
-
-def quadratic(features: int) -> Task:
-    """F_i(w) = |X w - y|^2 / (2 n), from 0."""
-    start = {"weight": torch.zeros(1, features)}
-    shape = (features,)
-    return Task(
-        lambda: nn.Linear(features, 1, bias=False), shape, 1, loss=half_square, dtype=torch.float64, start=start
-    )
-
-
-def own(name: str, x: Tensor, y: Tensor) -> Silo:
-    return Silo(name, Split(x, y), Split(x, y))
-
-
-def randn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def test_two_rounds_by_hand() -> None:

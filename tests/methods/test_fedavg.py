@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from small import batchnorm, mlp, near, relabelled, run, same, silo, silos, task
+from small import batchnorm, half_square, mlp, near, relabelled, run, same, silo, silos, task
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,10 +15,6 @@ from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 ADAM = Solver("adam", 0.01, batch=4)
-
-
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (out[:, 0] - y).square().mean()
 
 
 def line(start: float) -> Task:

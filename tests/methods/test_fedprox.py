@@ -2,21 +2,17 @@
 
 import pytest
 import torch
-from small import batchnorm, dropout, mlp, near, run, same, silos, task, turn_of
+from small import batchnorm, dropout, half_square, mlp, near, own, run, same, silos, task, turn_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from amity.contract import Silo, Solver, Split
+from amity.contract import Solver
 from amity.engines.simulate import federation_of
 from amity.methods.fedprox import FedProx
 from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 ADAM = Solver("adam", 0.01, batch=4)
-
-
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (out[:, 0] - y).square().mean()
 
 
 def quadratic(features: int, start: Tensor) -> Task:
@@ -29,10 +25,6 @@ def quadratic(features: int, start: Tensor) -> Task:
         dtype=torch.float64,
         start={"weight": start[None]},
     )
-
-
-def own(name: str, x: Tensor, y: Tensor) -> Silo:
-    return Silo(name, Split(x, y), Split(x, y))
 
 
 def test_two_rounds_by_hand() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, mlp, near, run, same, silos, task, turn_of
+from small import batchnorm, half_square, mlp, near, run, same, silos, task, turn_of
 from torch import Tensor, nn
 
 from amity.config import Participation
@@ -20,10 +20,6 @@ from amity.streams import stream
 from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
-
-
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (out[:, 0] - y).square().mean()
 
 
 def line() -> Task:

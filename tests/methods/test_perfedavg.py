@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, dropout, flat, mlp, near, run, same, silo, silos, task, turn_of
+from small import batchnorm, dropout, flat, half_square, mlp, near, own, randn, run, same, silo, silos, task, turn_of
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
@@ -20,10 +20,6 @@ BATCHES = Solver("sgd", 0.1, batch=4, decay=0.9)
 VARIANTS: list[Any] = ["FO", "HF"]
 
 
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (out[:, 0] - y).square().mean()
-
-
 def slope_only(out: Tensor, y: Tensor) -> Tensor:
     """Linear in the model: its Hessian is 0."""
     return (out[:, 0] * y).mean()
@@ -34,14 +30,6 @@ def line(features: int, loss: Any = half_square) -> Task:
     start = {"weight": torch.zeros(1, features)}
     shape = (features,)
     return Task(lambda: nn.Linear(features, 1, bias=False), shape, 1, loss=loss, dtype=torch.float64, start=start)
-
-
-def own(name: str, x: Tensor, y: Tensor) -> Silo:
-    return Silo(name, Split(x, y), Split(x, y))
-
-
-def randn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def design(seed: int) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, flat, mlp, near, run, same, silos, task, turn_of
+from small import batchnorm, flat, mlp, near, own, quadratic, randn, run, same, silos, task, turn_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,27 +18,6 @@ from amity.task import Task
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.05, batch=4, decay=0.9)
 SOME = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"}
-
-
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (out[:, 0] - y).square().mean()
-
-
-def quadratic(features: int) -> Task:
-    """F_i(w) = |X w - y|^2 / (2 n), from 0."""
-    start = {"weight": torch.zeros(1, features)}
-    shape = (features,)
-    return Task(
-        lambda: nn.Linear(features, 1, bias=False), shape, 1, loss=half_square, dtype=torch.float64, start=start
-    )
-
-
-def own(name: str, x: Tensor, y: Tensor) -> Silo:
-    return Silo(name, Split(x, y), Split(x, y))
-
-
-def randn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def design(seed: int) -> Tensor:

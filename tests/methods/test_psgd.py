@@ -7,7 +7,21 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from small import CLASSES, FEATURES, batchnorm, dropout, flat, fresh_task, linear, mlp, near, run, silos, task
+from small import (
+    CLASSES,
+    FEATURES,
+    batchnorm,
+    dropout,
+    flat,
+    fresh_task,
+    half_square,
+    linear,
+    mlp,
+    near,
+    run,
+    silos,
+    task,
+)
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
@@ -22,10 +36,6 @@ from amity.vectors import Slot
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, batch=4, decay=0.9)
-
-
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (out[:, 0] - y).square().mean()
 
 
 def line() -> Task:

@@ -30,7 +30,7 @@ from amity.contract import Download, Federation, Model, Solver, State, Turn, mod
 from amity.methods.fedavg import FedAvg
 from amity.options import check, option
 from amity.task import Task
-from amity.train import batches, gradient_at, plain_sgd, twin
+from amity.train import batches, gradient_at, plain_sgd, same_draws
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class APFL:
         alpha = float(client["alpha"])
         copy, own, mixed = model_of(down), client["params"], model_of(client)  # w_i, v_i, vbar_i
         for step, (batch, rng) in enumerate(batches(task, turn)):
-            same_rng = twin(rng)
+            same_rng = same_draws(rng)
             gradient, copy = gradient_at(task, copy, batch, rng)
             copy["params"].add_(gradient, alpha=-rate)
             gradient, mixed = gradient_at(task, {**mixed, "params": _mix(alpha, own, copy["params"])}, batch, same_rng)

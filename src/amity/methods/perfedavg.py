@@ -35,7 +35,7 @@ from amity.contract import Download, Federation, Model, Solver, Split, State, Tu
 from amity.methods.fedavg import FedAvg
 from amity.options import check, option
 from amity.task import Task
-from amity.train import batches, gradient_at, plain_sgd, twin
+from amity.train import batches, gradient_at, plain_sgd, same_draws
 
 _AT_ONCE = 1000  # examples whose gradient is taken in one go, for memory's sake
 
@@ -81,7 +81,7 @@ class PerFedAvg:
             direction = _aside(task, model, slope, -self.adapt_lr, b2, rng2)
             if self.variant == "HF":
                 b3, rng3 = next(third)
-                ahead = _aside(task, model, direction, self.delta, b3, twin(rng3))  # both under the same Dropout
+                ahead = _aside(task, model, direction, self.delta, b3, same_draws(rng3))  # both under the same Dropout
                 behind = _aside(task, model, direction, -self.delta, b3, rng3)
                 direction = direction.sub(ahead - behind, alpha=self.adapt_lr / (2 * self.delta))
             model["params"].add_(direction, alpha=-rate)

@@ -24,11 +24,11 @@ import torch
 from torch import Generator, Tensor
 
 from amity.contract import MODEL, Download, Federation, InputError, Model, Solver, State, Turn, model_of
+from amity.methods.fedavg import FedAvg
 from amity.methods.psgd_objectives import Joint, Objective
 from amity.options import check, option
 from amity.task import Task
 from amity.train import batches, descent, plain_sgd
-from amity.vectors import weighted_mean
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,7 @@ class PSGD:
         return {**client, **shared, **_as_own(own)}, shared
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
-        sizes = server["sizes"][who]
-        weights = sizes if self.weighting == "samples" else sizes.new_ones(len(who))
-        return {**server, **weighted_mean(uploads, weights)}
+        return FedAvg(self.weighting).aggregate(server, who, uploads, round)
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return self.objective.model(task, model_of(client), _own_of(client))

@@ -30,7 +30,7 @@ from torch import Generator, Tensor
 from amity.contract import MODEL, InputError, Model, Split
 from amity.options import check, option, unknown
 from amity.task import Task
-from amity.train import gradient_at, twin
+from amity.train import gradient_at, same_draws
 from amity.vectors import Slot
 
 
@@ -227,7 +227,7 @@ class Mixed:
         return first, first
 
     def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
-        by_shared = at.gradient(at.shared, batch, twin(rng))
+        by_shared = at.gradient(at.shared, batch, same_draws(rng))
         by_mixed = at.gradient(self.model(at.task, at.shared, at.own), batch, rng)
         at.move_own((1 - self.shared_weight) * by_mixed)
         at.move_shared(by_shared if self.phi == "inf" else self.phi * by_shared + self.shared_weight * by_mixed)
@@ -250,7 +250,7 @@ class Pair:
 
     def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
         pull = self.attraction * (at.own["params"] - at.shared["params"])
-        by_shared = at.gradient(at.shared, batch, twin(rng))
+        by_shared = at.gradient(at.shared, batch, same_draws(rng))
         at.move_own(at.gradient(at.own, batch, rng) + pull)
         at.move_shared(by_shared if self.phi == "inf" else self.phi * by_shared - pull)
 
