@@ -85,3 +85,15 @@ def test_an_unknown_name_gets_the_nearest():
         make("cnn-aple", (1, 28, 28), 10)
     with pytest.raises(InputError, match="auto"):
         resolve("transformer", (20,))
+
+
+@pytest.mark.parametrize("name", ["cnn", "cnn-apple"])
+def test_relu_after_the_pool_is_the_papers_network(name):
+    ours = make(name, (1, 28, 28), 10)()
+    conv1, pool, relu, conv2, _, _, *rest = ours
+    theirs = torch.nn.Sequential(conv1, relu, pool, conv2, relu, pool, *rest)
+    x, y = torch.randn(9, 1, 28, 28), torch.arange(9)
+    losses = [torch.nn.functional.cross_entropy(net(x), y) for net in (ours, theirs)]
+    ours_gradient, theirs_gradient = (torch.autograd.grad(loss, list(ours.parameters())) for loss in losses)
+    assert losses[0] == losses[1]
+    assert all(torch.equal(a, b) for a, b in zip(ours_gradient, theirs_gradient, strict=True))

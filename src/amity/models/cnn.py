@@ -1,4 +1,8 @@
-"""The convolutional network of McMahan et al. (AISTATS 2017), which FedAMP and PFedAtt train too."""
+"""The convolutional network of McMahan et al. (AISTATS 2017), which FedAMP and PFedAtt train too.
+
+ReLU comes after the pool: the largest of four, cut at 0, is the largest of the four cut ones, so values and
+gradients are the same (where all four are negative, both are 0) for a quarter of the work.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,11 @@ class CNN(nn.Sequential):
         channels, height, width = shape
         super().__init__(
             nn.Conv2d(channels, 32, 5, padding=2),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Conv2d(32, 64, 5, padding=2),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Flatten(),
             nn.Linear(64 * (height // 4) * (width // 4), 512),
             nn.ReLU(),

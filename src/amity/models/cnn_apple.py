@@ -1,4 +1,4 @@
-"""The convolutional network of APPLE (Luo and Wu, IJCAI 2022): LeNet-like, without padding."""
+"""The convolutional network of APPLE (Luo and Wu, IJCAI 2022): LeNet-like, without padding; see cnn.py on ReLU."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class CNNApple(nn.Sequential):
         channels, height, width = shape
         super().__init__(
             nn.Conv2d(channels, 20, 5),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Conv2d(20, 50, 5),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Flatten(),
             nn.Linear(50 * _remaining(height) * _remaining(width), 500),
             nn.ReLU(),
