@@ -1,54 +1,39 @@
-"""The engine in one process: a loop over rounds, workers that are threads, memory that is shared.
+"""The engine in one process: a loop over rounds, and a crew of threads that carries out the turns.
 
-Each worker computes with one intra-op thread, in its own workspace, from keyed random streams: what comes out does
-not depend on how many workers there are. Models are never pickled; uploads are written into one matrix.
+Models are never pickled; uploads are written into one matrix.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Generator, Tensor
 
 from amity.config import Participation
 from amity.contract import (
-    Choosing,
-    Data,
     Download,
     Federation,
-    InputError,
     Method,
     Model,
     Pick,
     Progress,
-    Relational,
     Round,
     Score,
     Silo,
     Solver,
     State,
-    Turn,
     nbytes,
 )
+from amity.engines.crew import Crew, Plan
 from amity.engines.participation import Lot, draw, epochs_of
 from amity.streams import key_of, stream
 from amity.task import Task
 
-T = TypeVar("T")
-
 Notify = Callable[[str, int, int], None]
 """(phase, clients done, clients in all): called from the engine's own thread."""
-
-
-class Stopped(Exception):
-    """Raised inside a worker after the run was interrupted."""
 
 
 def federation_of(silos: Sequence[Silo], rounds: int, seed: int) -> Federation:
@@ -72,14 +57,21 @@ def simulate(
     notify: Notify | None = None,
 ) -> Iterator[Round]:
     """Run the rounds that are left, reporting after each. `start` continues from a saved state."""
-    simulation = _Simulation(method, task, silos, fed, solver, rule, notify or _silent)
-    progress = start or simulation.begin()
-    with _workers(workers or os.cpu_count() or 1, simulation.stop) as pool:
-        while progress.round < fed.rounds:
-            report = simulation.round(pool, progress)
-            progress = report.progress
-            yield report
-            del report  # or the states before this round would stay alive through the next
+    plan = Plan(method, task, fed, solver, rule)
+    with Crew(plan, dict(enumerate(silos)), workers) as crew:
+        yield from rounds(plan, crew, start, notify or _silent)
+
+
+def rounds(plan: Plan, crew: Crew, start: Progress | None, notify: Notify) -> Iterator[Round]:
+    """The server's side: ask, send, collect, aggregate, report."""
+    crew.begin(None if start is None else dict(enumerate(start.clients)))
+    server = plan.method.init_server(plan.task, plan.fed) if start is None else start.server
+    done = 0 if start is None else start.round
+    while done < plan.fed.rounds:
+        report = _round(plan, crew, server, done + 1, notify)
+        server, done = report.progress.server, report.round
+        yield report
+        del report  # or the states before this round would stay alive through the next
 
 
 def personal_models(
@@ -94,218 +86,117 @@ def personal_models(
     workers: int | None = None,
 ) -> list[Model]:
     """Every client's personal model after the last round, computed as it was for its evaluation."""
-    simulation = _Simulation(method, task, silos, fed, solver, rule, _silent)
-    personal, _ = simulation.personal(progress.server, progress.clients, progress.round)
-    with _workers(workers or os.cpu_count() or 1, simulation.stop) as pool:
-        return list(pool.map(personal, range(fed.clients)))
+    plan = Plan(method, task, fed, solver, rule)
+    with Crew(plan, dict(enumerate(silos)), workers) as crew:
+        crew.begin(dict(enumerate(progress.clients)))
+        return crew.personals(progress.round, _after(plan, progress.server, progress.round)[0])
 
 
 def _silent(phase: str, done: int, total: int) -> None:
     pass
 
 
-@contextmanager
-def _workers(count: int, stop: threading.Event) -> Iterator[ThreadPoolExecutor]:
-    pool = ThreadPoolExecutor(count, "amity", initializer=torch.set_num_threads, initargs=(1,))
-    try:
-        yield pool
-    except BaseException:
-        stop.set()  # a turn ends at its next epoch
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+def _round(plan: Plan, crew: Crew, server: State, number: int, notify: Notify) -> Round:
+    method, _, fed, _, rule = plan
+    watch = _Watch()
+    lot = draw(rule, fed, number)
+    down = _download(plan, server, lot.asked, number)
+    down_bytes = _sent_bytes(down, len(lot.asked))
+    watch.lap("download")
+
+    uploads = _Uploads(down, server, len(lot.asked))
+    refused = _train(crew, lot, down, uploads, number, notify)
+    watch.lap("train")
+
+    accepted = [at for at, client in enumerate(lot.asked.tolist()) if client not in refused and client not in lot.lost]
+    if accepted:
+        server = method.aggregate(server, lot.asked[torch.tensor(accepted)], uploads.rows(accepted), number)
+    watch.lap("aggregate")
+
+    receive, eval_bytes = _after(plan, server, number)
+    scores = _evaluate(crew, fed.clients, receive, number, notify)
+    watch.lap("evaluate")
+    return Round(
+        round=number,
+        scores=scores,
+        took_part=[int(lot.asked[position]) for position in accepted],
+        dropped={**lot.dropped, **refused},
+        epochs={i: epochs_of(rule, fed, i, number) for i in lot.asked.tolist()},
+        bytes_up=uploads.bytes_of(accepted),
+        bytes_down=down_bytes,
+        bytes_eval=eval_bytes,
+        seconds=watch.laps,
+        weights=_weights(down, lot.asked, crew, fed.clients),
+        progress=Progress(number, server, crew.states()),
+        warnings=list(down.notes),
+        holds=crew.holds(),
+    )
 
 
-class _Trained(NamedTuple):
-    state: State
-    refused: str | None  # why the upload cannot be used
+def _download(plan: Plan, server: State, who: Tensor, round: int) -> Download:
+    def rng(role: str, key: int) -> Generator:
+        return stream(plan.fed.seed, role, key, round)
+
+    return plan.method.download(server, who, round, rng)
 
 
-class _Simulation:
-    """What stays the same from round to round, and the last evaluation."""
+def _train(crew: Crew, lot: Lot, down: Download, uploads: _Uploads, number: int, notify: Notify) -> dict[int, str]:
+    """Let every asked client take its turn; return whose upload was refused, and why."""
+    asked = lot.asked.tolist()
+    refused = {}
+    notify("train", 0, len(asked))
+    turns = crew.train(number, asked, lot.lost, _InProcess(asked, down, uploads))
+    for done, (client, reason) in enumerate(turns, 1):
+        if reason is not None:
+            refused[client] = reason
+        notify("train", done, len(asked))
+    return refused
 
-    def __init__(
-        self,
-        method: Method,
-        task: Task,
-        silos: Sequence[Silo],
-        fed: Federation,
-        solver: Solver,
-        rule: Participation,
-        notify: Notify,
-    ) -> None:
-        self.method = method
-        self.task = task
-        self.names = [silo.name for silo in silos]
-        self.data = [Data(task.prepare(s.train), None if s.val is None else task.prepare(s.val)) for s in silos]
-        self.tests = [task.prepare(silo.test) for silo in silos]
-        self.fed = fed
-        self.solver = solver
-        self.rule = rule
-        self.notify = notify
-        self.stop = threading.Event()
-        self._scored: dict[int, tuple[State, Score]] = {}
 
-    def begin(self) -> Progress:
-        clients = [self.method.init_client(self.task, self.fed, i) for i in range(self.fed.clients)]
-        return Progress(0, self.method.init_server(self.task, self.fed), clients)
+def _after(plan: Plan, server: State, number: int) -> tuple[Callable[[int], State] | None, int]:
+    """What clients are sent to evaluate after this round, for methods that ask for it, and its bytes."""
+    if plan.method.evaluates != "server":
+        return None, 0
+    down = _download(plan, server, torch.arange(plan.fed.clients), number + 1)
+    return down.to, _sent_bytes(down, plan.fed.clients)
 
-    def turn(self, client: int, round: int) -> Turn:
-        key = int(self.fed.keys[client])
 
-        def rng(role: str, epoch: int) -> Generator:
-            if self.stop.is_set():
-                raise Stopped
-            return stream(self.fed.seed, role, key, round, epoch)
+def _evaluate(
+    crew: Crew, clients: int, receive: Callable[[int], State] | None, number: int, notify: Notify
+) -> list[Score]:
+    scores = {}
+    notify("evaluate", 0, clients)
+    for client, score in crew.evaluate(number, receive):
+        scores[client] = score
+        notify("evaluate", len(scores), clients)
+    return [scores[client] for client in range(clients)]
 
-        epochs = epochs_of(self.rule, self.fed, client, round)
-        return Turn(round, epochs, self.solver, self.data[client], rng)
 
-    def round(self, pool: ThreadPoolExecutor, before: Progress) -> Round:
-        number = before.round + 1
-        watch = _Watch()
-        lot = draw(self.rule, self.fed, number)
-        down = self._download(before.server, lot.asked, number)
-        down_bytes = _sent_bytes(down, len(lot.asked))
-        watch.lap("download")
+def _weights(down: Download, asked: Tensor, crew: Crew, clients: int) -> Tensor | None:
+    relations = crew.relations()
+    if relations is not None:
+        return relations.double()
+    if down.weights is None:
+        return None
+    out = torch.full((clients, clients), torch.nan, dtype=torch.float64)
+    return out.index_copy(0, asked, down.weights.double())
 
-        uploads = _Uploads(down, before.server, len(lot.asked))
-        clients = list(before.clients)
-        dropped = dict(lot.dropped)
-        accepted = self._train(pool, before, lot, down, uploads, clients, dropped, number)
-        watch.lap("train")
 
-        server = before.server
-        if accepted:
-            who = lot.asked[torch.tensor(accepted)]
-            server = self.method.aggregate(server, who, uploads.rows(accepted), number)
-        watch.lap("aggregate")
+class _InProcess:
+    """Download and upload as slices of shared memory."""
 
-        personal, eval_bytes = self.personal(server, clients, number)
-        scores = self._evaluate(pool, clients, personal, number)
-        watch.lap("evaluate")
-        return Round(
-            round=number,
-            scores=scores,
-            took_part=[int(lot.asked[position]) for position in accepted],
-            dropped=dropped,
-            epochs={i: epochs_of(self.rule, self.fed, i, number) for i in lot.asked.tolist()},
-            bytes_up=uploads.bytes_of(accepted),
-            bytes_down=down_bytes,
-            bytes_eval=eval_bytes,
-            seconds=watch.laps,
-            weights=self._weights(down, lot.asked, clients),
-            progress=Progress(number, server, clients),
-            warnings=list(down.notes),
-            holds=[self.method.holds(state) for state in clients] if isinstance(self.method, Choosing) else None,
-        )
+    def __init__(self, asked: list[int], down: Download, uploads: _Uploads) -> None:
+        self._at = {client: position for position, client in enumerate(asked)}
+        self._down = down
+        self._uploads = uploads
 
-    def _download(self, server: State, who: Tensor, round: int) -> Download:
-        def rng(role: str, key: int) -> Generator:
-            return stream(self.fed.seed, role, key, round)
+    def receive(self, client: int) -> State:
+        return self._down.to(self._at[client])
 
-        return self.method.download(server, who, round, rng)
-
-    def _train(
-        self,
-        pool: ThreadPoolExecutor,
-        before: Progress,
-        lot: Lot,
-        down: Download,
-        uploads: _Uploads,
-        clients: list[State],
-        dropped: dict[int, str],
-        number: int,
-    ) -> list[int]:
-        """Let every asked client take its turn; change `clients` and `dropped`; return the accepted positions."""
-
-        def take_turn(position: int) -> _Trained:
-            client = int(lot.asked[position])
-            with self._blame(client, number):
-                state, upload = self.method.local(
-                    self.task, before.clients[client], down.to(position), self.turn(client, number)
-                )
-                trained = _Trained(uploads.apart(state), _unusable(upload))
-                if trained.refused is None:
-                    uploads.put(position, upload)
-                return trained
-
-        accepted = []
-        for position, trained in self._each(pool, "train", take_turn, range(len(lot.asked))):
-            client = int(lot.asked[position])
-            if trained.refused is not None:
-                dropped[client] = trained.refused
-            elif client in lot.lost:
-                old = before.clients[client]
-                clients[client] = {**trained.state, **{key: old[key] for key in self.method.paired}}
-            else:
-                clients[client] = trained.state
-                accepted.append(position)
-        return sorted(accepted)
-
-    def personal(self, server: State, clients: list[State], number: int) -> tuple[Callable[[int], Model], int]:
-        """How to get a client's personal model after this round, and the bytes of evaluation messages."""
-        down = None
-        sent = 0
-        if self.method.evaluates == "server":
-            down = self._download(server, torch.arange(self.fed.clients), number + 1)
-            sent = _sent_bytes(down, self.fed.clients)
-
-        def personal(client: int) -> Model:
-            received = None if down is None else down.to(client)
-            turn = self.turn(client, number + 1)
-            return self.method.personal(self.task, clients[client], received, turn)
-
-        return personal, sent
-
-    def _evaluate(
-        self, pool: ThreadPoolExecutor, clients: list[State], personal: Callable[[int], Model], number: int
-    ) -> list[Score]:
-        held = self.method.evaluates == "held"
-
-        def score(client: int) -> Score:
-            # A client whose state did not change holds the model that was evaluated before.
-            last = self._scored.get(client)
-            if held and last is not None and last[0] is clients[client]:
-                return last[1]
-            with self._blame(client, number):
-                return self.task.evaluate(personal(client), self.tests[client])
-
-        scores = dict(self._each(pool, "evaluate", score, range(len(clients))))
-        if held:
-            self._scored = {client: (clients[client], scores[client]) for client in scores}
-        return [scores[client] for client in range(len(clients))]
-
-    def _each(
-        self, pool: ThreadPoolExecutor, phase: str, work: Callable[[int], T], items: range
-    ) -> Iterator[tuple[int, T]]:
-        futures = {pool.submit(work, item): item for item in items}
-        self.notify(phase, 0, len(items))
-        for done, future in enumerate(as_completed(futures), 1):
-            yield futures.pop(future), future.result()
-            self.notify(phase, done, len(items))
-
-    def _weights(self, down: Download, asked: Tensor, clients: list[State]) -> Tensor | None:
-        if isinstance(self.method, Relational):
-            return torch.stack([self.method.relations(client) for client in clients]).double()
-        if down.weights is None:
-            return None
-        out = torch.full((self.fed.clients, self.fed.clients), torch.nan, dtype=torch.float64)
-        return out.index_copy(0, asked, down.weights.double())
-
-    @contextmanager
-    def _blame(self, client: int, round: int) -> Iterator[None]:
-        """Add silo, round and method to what went wrong inside."""
-        where = f"silo {self.names[client]}, round {round}, {type(self.method).__name__}"
-        try:
-            yield
-        except Stopped:
-            raise
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from error
-        except Exception as error:
-            error.add_note(where)
-            raise
+    def deliver(self, client: int, state: State, upload: State) -> State:
+        kept = self._uploads.apart(state)
+        self._uploads.put(self._at[client], upload)
+        return kept
 
 
 class _Watch:
@@ -364,13 +255,6 @@ class _Uploads:
                 fits = free is not None and free.shape[1:] == value.shape and free.dtype == value.dtype
                 self._rows[key] = free if free is not None and fits else value.new_empty(self._count, *value.shape)
             return self._rows[key]
-
-
-def _unusable(upload: State) -> str | None:
-    for key, value in upload.items():
-        if value.is_floating_point() and not torch.isfinite(value).all():
-            return f"upload refused: {key} not finite"
-    return None
 
 
 def _sent_bytes(down: Download, receivers: int) -> int:
