@@ -32,6 +32,7 @@ from amity.contract import (
     State,
     Turn,
 )
+from amity.engines.allocator import keep_freed_memory
 from amity.engines.participation import epochs_of
 from amity.streams import stream
 from amity.task import Task
@@ -75,6 +76,7 @@ class Crew:
         self._states: dict[int, State] = {}
         self._scored: dict[int, tuple[State, Score]] = {}
         self._stop = threading.Event()
+        keep_freed_memory()
         count = workers or os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(count, "amity", initializer=torch.set_num_threads, initargs=(1,))
 
