@@ -66,7 +66,9 @@ def store(server: State, who: Tensor, uploads: State, similarity: Similarity | N
 def with_pairs(server: State, pool: Literal["active", "latest"], similarity: Similarity) -> State:
     """The first state of a server that keeps the similarities of all models, where it will see most of them again.
 
-    With an active pool it does not: every pair asked for has changed since it was last asked for.
+    With an active pool it does not: every pair asked for has changed since it was last asked for. Similarities are
+    kept and not a Gram matrix about some origin, which would lose the digits of models that have moved far from it;
+    a distance is as exact as the mean of all models at the time when it was computed allows.
     """
     if pool == "active":
         return server

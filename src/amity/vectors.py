@@ -8,8 +8,10 @@ again, and multiplied while it is still in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +19,10 @@ from torch import Tensor, nn
 from amity.contract import Model
 
 _BLOCK_NUMBERS = 1 << 19  # in one block of columns: 4 MiB of float64, still in the cache when it is multiplied
-_STRIPS = 4
+_PARTS = 8  # of the columns, for threads
+_STRIPS = 4  # of the rows of a Gram matrix
+
+T = TypeVar("T")
 
 
 class Slot(NamedTuple):
@@ -89,15 +94,30 @@ def _flatten(slots: tuple[Slot, ...], tensors: dict[str, Tensor], dtype: torch.d
     return flat
 
 
-def _blocks(matrix: Tensor, index: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
-    """Blocks of columns in float64, of all rows or of those indexed. Each is overwritten by the next."""
+def _in_parts(work: Callable[[range], T], matrix: Tensor) -> list[T]:
+    """What `work` makes of each part of the columns, on as many threads as torch would use here.
+
+    Each thread computes alone, since blocks are too small to be worth sharing. How the columns are divided does not
+    depend on the number of threads, so the results do not.
+    """
     columns = matrix.shape[1]
+    size = columns if matrix.numel() <= _PARTS * _BLOCK_NUMBERS else -(-columns // _PARTS)
+    parts = [range(start, min(start + size, columns)) for start in range(0, columns, max(1, size))]
+    threads = min(len(parts), torch.get_num_threads()) if matrix.device.type == "cpu" else 1
+    if threads <= 1:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(threads, "amity-server", torch.set_num_threads, (1,)) as pool:
+        return list(pool.map(work, parts))
+
+
+def _blocks(matrix: Tensor, index: Tensor | None, columns: range) -> Iterator[tuple[slice, Tensor]]:
+    """Blocks of columns in float64, of all rows or of those indexed. Each is overwritten by the next."""
     count = len(matrix) if index is None else len(index)
-    step = max(1, min(columns, _BLOCK_NUMBERS // max(1, count)))
+    step = max(1, min(len(columns), _BLOCK_NUMBERS // max(1, count)))
     wide = matrix.new_empty(count * step, dtype=torch.float64)
     picked = matrix.new_empty(0 if index is None else count * step)
-    for start in range(0, columns, step):
-        part = slice(start, min(start + step, columns))
+    for start in columns[::step]:
+        part = slice(start, min(start + step, columns.stop))
         shape = count, part.stop - start
         block = matrix[:, part]
         if index is not None:
@@ -119,18 +139,24 @@ def _products(
 ) -> tuple[Tensor, Tensor]:
     """<w_i, w_j> for i in `some` or all of the (indexed) rows and every j, and the squares |w_j|^2.  # [s, n], [n]"""
     count = len(matrix) if index is None else len(index)
-    out = matrix.new_zeros(count if some is None else len(some), count, dtype=torch.float64)
-    squares = matrix.new_zeros(count, dtype=torch.float64)
-    for part, block in _blocks(matrix, index):
-        if origin is not None:
-            block -= origin[part].double()
-        if centred:
-            block -= block.mean(0)
-        if some is None:
-            _add_lower(out, block)
-        else:
-            out.addmm_(block[some], block.T)
-            squares += torch.linalg.vecdot(block, block)
+
+    def of(columns: range) -> tuple[Tensor, Tensor]:
+        out = matrix.new_zeros(count if some is None else len(some), count, dtype=torch.float64)
+        squares = matrix.new_zeros(count, dtype=torch.float64)
+        for part, block in _blocks(matrix, index, columns):
+            if origin is not None:
+                block -= origin[part].double()
+            if centred:
+                block -= block.mean(0)
+            if some is None:
+                _add_lower(out, block)
+            else:
+                out.addmm_(block[some], block.T)
+                squares += torch.linalg.vecdot(block, block)
+        return out, squares
+
+    sums = _in_parts(of, matrix) or [of(range(0))]
+    out, squares = (functools.reduce(torch.add, each) for each in zip(*sums, strict=True))
     if some is None:
         out = _mirrored(out)
         squares = out.diagonal()
@@ -193,12 +219,17 @@ def _on_diagonal(pairs: Tensor, some: Tensor | None, value: float) -> Tensor:
 def mix(weights: Tensor, matrix: Tensor, index: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """weights @ matrix over the (indexed) rows, summed in float64, in the matrix' own type.  # [r, d]"""
     weights = weights.to(matrix.device, torch.float64)
-    out = matrix.new_empty(len(weights), matrix.shape[1]) if out is None else out
-    sums = matrix.new_empty(0, dtype=torch.float64)
-    for part, block in _blocks(matrix, index):
-        sums = sums if len(sums) else block.new_empty(len(weights) * block.shape[1])  # the first block is the largest
-        out[:, part] = torch.mm(weights, block, out=_front(sums, (len(weights), block.shape[1])))
-    return out
+    into = matrix.new_empty(len(weights), matrix.shape[1]) if out is None else out
+
+    def fill(columns: range) -> None:
+        sums = weights.new_empty(0)
+        for part, block in _blocks(matrix, index, columns):
+            shape = len(weights), block.shape[1]
+            sums = sums if len(sums) else weights.new_empty(shape[0] * shape[1])  # the first block is the largest
+            into[:, part] = torch.mm(weights, block, out=_front(sums, shape))
+
+    _in_parts(fill, matrix)
+    return into
 
 
 def largest(weights: Tensor, counts: Tensor, index: Tensor | None = None) -> Tensor:

@@ -168,7 +168,7 @@ class Wide(nn.Module):
         return out
 
 
-@pytest.mark.parametrize("method", ["fedamp", "heurfedamp", "pfedatt", "fedacs"])
+@pytest.mark.parametrize("method", ["fedamp", "heurfedamp"])
 @pytest.mark.parametrize(
     ("pool", "rule"),
     [("active", {}), ("active", {"participation": 0.7}), ("latest", {"participation": 0.7, "drop": 0.2})],
@@ -194,7 +194,7 @@ def test_at_most_two_matrices_and_a_block_are_alive(
     monkeypatch.setattr(cloud, "mix_models", looking(cloud.mix_models))
     monkeypatch.setattr(cloud, "replaced", looking(cloud.replaced))
     built = build(method, {"pool": pool})
-    fed = federation_of(at, 4, 1)
+    fed = federation_of(at, 3, 1)
     steps = simulate(
         built,
         on,
@@ -205,7 +205,7 @@ def test_at_most_two_matrices_and_a_block_are_alive(
         workers=1,
         notify=lambda _, done, total: peak.look() if done in (total // 2, total) else None,
     )
-    assert sum(1 for _ in steps) == 4
+    assert sum(1 for _ in steps) == 3
     working = 12 * model  # the first model; a worker's own vectors, gradient and optimiser
     assert clients * model < peak.bytes <= 2 * clients * model + working
 
@@ -274,11 +274,10 @@ def test_folders_are_checked_before_anything_is_computed(tmp_path: Path) -> None
         matrices.check_folder(tmp_path, torch.device("meta"))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="everything can be written by root")
-def test_folders_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="matrix_dir needs a directory to write in"):
-        matrices.check_folder(tmp_path, torch.device("cpu"))
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no directory here in which not even root can write")
+def test_folders_that_cannot_be_written_are_refused() -> None:
+    with pytest.raises(InputError, match="matrix_dir needs a directory to write in, /proc/self cannot be written"):
+        matrices.check_folder(Path("/proc/self"), torch.device("cpu"))
 
 
 def test_a_run_with_matrices_in_files_is_the_same_run(tmp_path: Path) -> None:
