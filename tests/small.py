@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -110,6 +111,7 @@ def run(
     solver: Solver | None = None,
     workers: int = 1,
     start: Progress | None = None,
+    matrix_dir: Path | None = None,
     stop_after: int | None = None,
     **participation: Any,
 ) -> list[Seen]:
@@ -120,7 +122,7 @@ def run(
     fed = federation_of(at, rounds, seed)
     solver = solver_of(method) if solver is None else solver
     rule = Participation(epochs=epochs, **participation)
-    steps = simulate(method, on, at, fed, solver, rule, workers=workers, start=start)
+    steps = simulate(method, on, at, fed, solver, rule, workers=workers, start=start, matrix_dir=matrix_dir)
     out = []
     for report in steps:
         seen = Seen(*report)

@@ -263,6 +263,54 @@ def test_the_server_keeps_last_uploads_and_who_was_heard() -> None:
 
 
 @each_method
+@given(data=st.data())
+def test_similarities_that_are_kept_are_those_of_the_models(name: str, data: st.DataObject) -> None:
+    """Round after round some models change; what the server then sends is what it would send if it had kept none."""
+    method = variant(name, pool="latest", init="independent")
+    server = method.init_server(point(3), facts(CLIENTS))
+    for round in range(1, 5):
+        who = data.draw(some_of(CLIENTS, least=1), "who")
+        fresh = torch.randn(len(who), 3, generator=draws(f"new {round}", 0), dtype=torch.float64)
+        server = method.aggregate(server, who, message(fresh), round)
+        assert torch.equal(server["pairs"], server["pairs"].T)
+        asked = data.draw(some_of(CLIENTS, least=1), "asked")
+        forgetful = {key: value for key, value in server.items() if key != "pairs"}
+        sent, again = (method.download(state, asked, round, draws) for state in (server, forgetful))
+        assert near(sent.weights, again.weights)
+
+
+@each_method
+def test_only_similarities_of_changed_models_are_computed(name: str) -> None:
+    method = variant(name, pool="latest")
+    server = holding(method, torch.randn(CLIENTS, 3, generator=draws("h", 0), dtype=torch.float64))
+    marked = {**server, "pairs": torch.full_like(server["pairs"], 0.123)}
+    who = torch.tensor([1, 3])
+    pairs = method.aggregate(marked, who, message(torch.ones(2, 3, dtype=torch.float64)), 2)["pairs"]
+    old = torch.tensor([0, 2, 4])
+    assert (pairs[old[:, None], old] == 0.123).all()
+    assert (pairs[who] != 0.123).all() and (pairs[:, who] != 0.123).all()
+    assert (marked["pairs"] == 0.123).all()
+
+
+@pytest.mark.parametrize("name", ["fedamp", "heurfedamp", "pfedatt", "fedacs"])
+def test_with_an_active_pool_no_similarities_are_kept(name: str) -> None:
+    assert "pairs" not in variant(name).init_server(point(2), facts(3))
+
+
+def test_close_models_far_from_their_start_keep_their_distance_over_rounds() -> None:
+    """1e-6 apart, 1e4 away from where they began: a Gram matrix about their start could not tell them apart."""
+    method = FedAMP(pool="latest")
+    far = torch.full((3, 3), 1e4, dtype=torch.float64)
+    server = holding(method, far)
+    far[1, 0] += 1e-6
+    far[2, 1] -= 2e-6
+    for client in (1, 2):
+        server = method.aggregate(server, torch.tensor([client]), message(far[[client]]), client)
+    want = [[float((a - b) @ (a - b)) for b in far] for a in far]
+    torch.testing.assert_close(server["pairs"], torch.tensor(want, dtype=torch.float64), rtol=1e-4, atol=0)
+
+
+@each_method
 @pytest.mark.parametrize("init", ["shared", "independent"])
 def test_server_and_clients_begin_with_the_same_models(name: str, init: str) -> None:
     method, fed = variant(name, init=init), facts(3)

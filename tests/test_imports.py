@@ -26,11 +26,12 @@ ALLOWED = {
     "streams": {"contract"},
     "options": {"errors"},
     "config": {"errors", "options"},
+    "matrices": {"contract"},
     "vectors": {"contract", "streams", "options"},
     "task": {"contract", "streams", "options", "vectors"},
     "train": {"contract", "streams", "options", "vectors", "task"},
     "attention": {"contract", "streams", "options", "vectors"},
-    "cloud": {"contract", "attention", "task", "train", "vectors"},
+    "cloud": {"contract", "attention", "matrices", "task", "train", "vectors"},
 }
 FORBIDDEN = {
     "methods": {"engines"} | OUTER,

@@ -70,6 +70,60 @@ def test_pairs_equal_plain_loops(rows: int, columns: int, seed: int, indexed: bo
     )
 
 
+@given(rows=st.integers(1, 12), columns=st.integers(0, 9), seed=st.integers(0, 99), some=st.data())
+def test_some_rows_are_those_of_all(rows: int, columns: int, seed: int, some: st.DataObject) -> None:
+    """What is computed when only these models have changed."""
+    w, origin = matrix(rows, columns, seed), matrix(1, columns, seed + 1)[0]
+    chosen = torch.tensor(sorted(some.draw(st.sets(st.integers(0, rows - 1), min_size=1))))
+    for part, whole in (
+        (squared_distances(w, some=chosen), squared_distances(w)),
+        (cosines(w, some=chosen), cosines(w)),
+        (cosines(w, some=chosen, origin=origin), cosines(w, origin=origin)),
+    ):
+        close(part, whole[chosen])
+        square = part[:, chosen]
+        assert torch.equal(square, square.T) and torch.equal(square.diagonal(), whole.diagonal()[chosen])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 9, 33])
+def test_pairs_are_symmetric_to_the_last_bit(rows: int) -> None:
+    """Only one triangle is multiplied; every strip of rows must be there."""
+    w = matrix(rows, 50, dtype=torch.float32)
+    close(gram(w), w.double() @ w.double().T)
+    for pairs in (gram(w), squared_distances(w), cosines(w)):
+        assert torch.equal(pairs, pairs.T)
+
+
+def test_arguments_stay_what_they_are() -> None:
+    """Blocks are changed in place: they must be copies, also of a matrix that is in float64 already."""
+    w, origin = matrix(4, 11), matrix(1, 11, 5)[0]
+    kept, first = w.clone(), origin.clone()
+    for index in (None, torch.tensor([3, 0, 2])):
+        gram(w, index, origin=origin, centred=True)
+        squared_distances(w, index)
+        cosines(w, index, origin=origin)
+        mix(torch.ones(2, 4 if index is None else 3), w, index)
+    assert torch.equal(w, kept) and torch.equal(origin, first)
+
+
+def test_mix_into_a_given_matrix() -> None:
+    w, weights, out = matrix(4, 11), matrix(2, 4, 1), torch.full((3, 11), 7.0, dtype=torch.float64)
+    got = mix(weights, w, out=out[:2])
+    assert got.data_ptr() == out.data_ptr() and torch.equal(got, mix(weights, w))
+    assert torch.equal(out[2], torch.full((11,), 7.0, dtype=torch.float64))
+
+
+def test_float32_mixtures_are_rounded_once() -> None:
+    """The float64 sum of the stored numbers, to the nearest float32: equal models are mixed to themselves exactly."""
+    w, weights = matrix(60, 300, dtype=torch.float32), torch.softmax(matrix(60, 60, 1), 1)
+    want = [
+        [math.fsum(x * y for x, y in zip(r, c, strict=True)) for c in w.double().T.tolist()] for r in weights.tolist()
+    ]
+    exact = torch.tensor(want, dtype=torch.float64)
+    assert ((mix(weights, w).double() - exact).abs() <= exact.abs() * 2**-24 * (1 + 1e-6) + 1e-14).all()
+    assert torch.equal(mix(weights, w[:1].repeat(60, 1)), w[:1].repeat(60, 1))
+
+
 def test_diagonals_are_exact() -> None:
     w = matrix(5, 7, dtype=torch.float32)
     assert torch.equal(squared_distances(w).diagonal(), torch.zeros(5, dtype=torch.float64))

@@ -7,19 +7,26 @@ client's proximal step. They differ in the rule that turns similarities into wei
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from amity.attention import group_self_weight
 from amity.contract import MODEL, Download, Federation, InputError, Model, State, Turn, model_of
+from amity.matrices import replaced, roomy
 from amity.task import Task
 from amity.train import proximal, train
 from amity.vectors import largest, mix, mix_models
 
 Rule = Callable[[Tensor, Tensor], Tensor]
 """(similarities of a pool [n, n], its members [n]) -> mixing matrix [n, n]."""
+
+
+class Similarity(Protocol):
+    """Of all models with each other, of those indexed, or of `some` with all of them."""
+
+    def __call__(self, matrix: Tensor, index: Tensor | None = None, *, some: Tensor | None = None) -> Tensor: ...
 
 
 def first_models(task: Task, fed: Federation, init: Literal["shared", "independent"]) -> State:
@@ -41,23 +48,38 @@ def first_model(task: Task, fed: Federation, client: int, init: Literal["shared"
     return {**model, "rounds": torch.tensor(fed.rounds)}
 
 
-def store(server: State, who: Tensor, uploads: State) -> State:
-    """The server with the uploaded models in place of the older ones."""
-    heard = server["heard"].index_fill(0, who, True)
-    if len(who) == len(heard):
-        return {**server, **uploads, "heard": heard}
-    return {
-        **server,
-        **{key: server[key].index_copy(0, who.to(server[key].device), uploads[key]) for key in MODEL},
-        "heard": heard,
-    }
+def store(server: State, who: Tensor, uploads: State, similarity: Similarity | None = None) -> State:
+    """The server with the uploaded models in place of the older ones.
+
+    Where it keeps similarities (`with_pairs`), those of the models that changed are computed anew: O(|who| m d).
+    """
+    stored = {key: replaced(server[key], who, uploads, key) for key in MODEL}
+    after = {**server, **stored, "heard": server["heard"].index_fill(0, who, True)}
+    if "pairs" not in server or similarity is None:
+        return after
+    if len(who) == len(server["pairs"]):
+        return {**after, "pairs": similarity(after["params"]).cpu()}
+    fresh = similarity(after["params"], some=who).cpu()  # [who, m]
+    return {**after, "pairs": server["pairs"].index_copy(0, who, fresh).index_copy(1, who, fresh.T)}
+
+
+def with_pairs(server: State, pool: Literal["active", "latest"], similarity: Similarity) -> State:
+    """The first state of a server that keeps the similarities of all models, where it will see most of them again.
+
+    With an active pool it does not: every pair asked for has changed since it was last asked for. Similarities are
+    kept and not a Gram matrix about some origin, which would lose the digits of models that have moved far from it;
+    a distance is as exact as the mean of all models at the time when it was computed allows.
+    """
+    if pool == "active":
+        return server
+    return {**server, "pairs": similarity(server["params"]).cpu()}  # [m, m]
 
 
 def send(
     server: State,
     who: Tensor,
     pool: Literal["active", "latest"],
-    similarity: Callable[[Tensor, Tensor | None], Tensor],
+    similarity: Similarity,
     rule: Rule,
     notes: tuple[str, ...] = (),
 ) -> Download:
@@ -71,7 +93,10 @@ def send(
         heard = torch.zeros_like(heard).index_fill(0, who, True)
     members = (heard | torch.zeros_like(heard).index_fill(0, who, True)).nonzero()[:, 0]
     index = None if len(members) == len(heard) else members
-    pairs = similarity(server["params"], index).cpu()  # [n, n]
+    if "pairs" in server:
+        pairs = server["pairs"][members[:, None], members]  # [n, n]
+    else:
+        pairs = similarity(server["params"], index).cpu()
 
     at = torch.full((len(heard),), -1).index_copy(0, members, torch.arange(len(members)))  # client -> place
     known = at[heard.nonzero()[:, 0]]
@@ -83,7 +108,8 @@ def send(
         square[place, seen] = rule(pairs[seen[:, None], seen], members[seen])[-1]
 
     weights = square[at[who]]  # [who, n]
-    models = mix_models(weights, model_of(server), index)
+    # Room for everybody: the uploads of `who` and then the models of the absent go into the same matrix.
+    models = mix_models(weights, model_of(server), index, out=roomy(server["params"], len(who)))
     convex = (weights >= 0).all(1)
     if not convex.all() and server["buffers"].shape[1]:
         own = torch.eye(len(members), dtype=torch.float64)[at[who]]

@@ -124,7 +124,8 @@ class Method(Protocol):
 
     `who` in `download` are the clients asked: sampled, less those dropped before training. In `aggregate` they are
     those whose upload was accepted. Both are ascending positions. Arguments are never changed in place; what is
-    returned may share storage with them.
+    returned may share storage with them. (Uploads may be given away by an engine, `matrices.Given`: then
+    `matrices.replaced` uses them up, and nothing else may.)
     """
 
     @property

@@ -58,7 +58,7 @@ SERVER, CLIENTS, SCORES, PROGRESS = PARTS = (
 TOLD = ("method", "data", "setting", "model", "clients", "seed", "engine", "version")
 """Facts that the summary repeats; `create` needs them all. "groups" is used where it is given."""
 
-FREE = ("rounds", "workers")
+FREE = ("rounds", "workers", "matrix_dir")
 """Top-level configuration keys that may change on resume; rounds may only grow."""
 
 SMALL = 64_000_000  # bytes of state that take no noticeable time to write

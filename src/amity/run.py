@@ -25,6 +25,7 @@ from amity.config import Run
 from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Solver, Validating
 from amity.data import Silos, deal, load
 from amity.engines.simulate import Notify, federation_of, personal_models, simulate
+from amity.matrices import check_folder
 from amity.methods.pooled import Pooled
 from amity.options import nearest
 from amity.task import Task
@@ -120,6 +121,8 @@ def prepare(
     if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
         silos = _pooled(run, silos)
     _check_batches(task, silos, solver)
+    if run.matrix_dir != "none":
+        check_folder(Path(run.matrix_dir), task.device)
     fed = federation_of(silos.silos, run.rounds, run.seed)
     resolved = replace(
         run,
@@ -244,6 +247,7 @@ def _rounds(
         workers=_count(run.workers),
         start=log.begun,
         notify=watched,
+        matrix_dir=None if run.matrix_dir == "none" else Path(run.matrix_dir),
     )
     try:
         for report in rounds:

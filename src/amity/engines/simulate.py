@@ -5,9 +5,9 @@ Models are never pickled; uploads are written into one matrix.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import torch
 from torch import Generator, Tensor
@@ -29,6 +29,7 @@ from amity.contract import (
 )
 from amity.engines.crew import Crew, Plan
 from amity.engines.participation import Lot, draw, epochs_of
+from amity.engines.uploads import Uploads, housed, share
 from amity.streams import key_of, stream
 from amity.task import Task
 
@@ -55,20 +56,28 @@ def simulate(
     workers: int | None = None,
     start: Progress | None = None,
     notify: Notify | None = None,
+    matrix_dir: Path | None = None,
 ) -> Iterator[Round]:
-    """Run the rounds that are left, reporting after each. `start` continues from a saved state."""
+    """Run the rounds that are left, reporting after each. `start` continues from a saved state.
+
+    `matrix_dir`: a folder for memory-mapped files, in which matrices of models lie instead of in memory.
+    """
     plan = Plan(method, task, fed, solver, rule)
     with Crew(plan, dict(enumerate(silos)), workers) as crew:
-        yield from rounds(plan, crew, start, notify or _silent)
+        yield from rounds(plan, crew, start, notify or _silent, matrix_dir)
 
 
-def rounds(plan: Plan, crew: Crew, start: Progress | None, notify: Notify) -> Iterator[Round]:
+def rounds(
+    plan: Plan, crew: Crew, start: Progress | None, notify: Notify, folder: Path | None = None
+) -> Iterator[Round]:
     """The server's side: ask, send, collect, aggregate, report."""
     crew.begin(None if start is None else dict(enumerate(start.clients)))
     server = plan.method.init_server(plan.task, plan.fed) if start is None else start.server
     done = 0 if start is None else start.round
+    server = server if folder is None else housed(server, plan.fed.clients, folder)
+    share(server, crew.states(), range(plan.fed.clients))
     while done < plan.fed.rounds:
-        report = _round(plan, crew, server, done + 1, notify)
+        report = _round(plan, crew, server, done + 1, notify, folder)
         server, done = report.progress.server, report.round
         yield report
         del report  # or the states before this round would stay alive through the next
@@ -96,7 +105,7 @@ def _silent(phase: str, done: int, total: int) -> None:
     pass
 
 
-def _round(plan: Plan, crew: Crew, server: State, number: int, notify: Notify) -> Round:
+def _round(plan: Plan, crew: Crew, server: State, number: int, notify: Notify, folder: Path | None) -> Round:
     method, _, fed, _, rule = plan
     watch = _Watch()
     lot = draw(rule, fed, number)
@@ -104,13 +113,15 @@ def _round(plan: Plan, crew: Crew, server: State, number: int, notify: Notify) -
     down_bytes = _sent_bytes(down, len(lot.asked))
     watch.lap("download")
 
-    uploads = _Uploads(down, server, len(lot.asked))
+    uploads = Uploads(down, server, len(lot.asked), fed.clients, folder)
     refused = _train(crew, lot, down, uploads, number, notify)
     watch.lap("train")
 
     accepted = [at for at, client in enumerate(lot.asked.tolist()) if client not in refused and client not in lot.lost]
     if accepted:
-        server = method.aggregate(server, lot.asked[torch.tensor(accepted)], uploads.rows(accepted), number)
+        who = lot.asked[torch.tensor(accepted)]
+        server = method.aggregate(server, who, uploads.rows(accepted), number)
+        uploads.settle(server, accepted, who.tolist(), crew.states())
     watch.lap("aggregate")
 
     receive, eval_bytes = _after(plan, server, number)
@@ -140,12 +151,12 @@ def _download(plan: Plan, server: State, who: Tensor, round: int) -> Download:
     return plan.method.download(server, who, round, rng)
 
 
-def _train(crew: Crew, lot: Lot, down: Download, uploads: _Uploads, number: int, notify: Notify) -> dict[int, str]:
+def _train(crew: Crew, lot: Lot, down: Download, uploads: Uploads, number: int, notify: Notify) -> dict[int, str]:
     """Let every asked client take its turn; return whose upload was refused, and why."""
     asked = lot.asked.tolist()
     refused = {}
     notify("train", 0, len(asked))
-    turns = crew.train(number, asked, lot.lost, _InProcess(asked, down, uploads))
+    turns = crew.train(number, asked, lot.lost, _InProcess(lot, down, uploads))
     for done, (client, reason) in enumerate(turns, 1):
         if reason is not None:
             refused[client] = reason
@@ -185,8 +196,9 @@ def _weights(down: Download, asked: Tensor, crew: Crew, clients: int) -> Tensor 
 class _InProcess:
     """Download and upload as slices of shared memory."""
 
-    def __init__(self, asked: list[int], down: Download, uploads: _Uploads) -> None:
-        self._at = {client: position for position, client in enumerate(asked)}
+    def __init__(self, lot: Lot, down: Download, uploads: Uploads) -> None:
+        self._at = {client: position for position, client in enumerate(lot.asked.tolist())}
+        self._lost = lot.lost
         self._down = down
         self._uploads = uploads
 
@@ -196,7 +208,7 @@ class _InProcess:
     def deliver(self, client: int, state: State, upload: State) -> State:
         kept = self._uploads.apart(state)
         self._uploads.put(self._at[client], upload)
-        return kept
+        return kept if client in self._lost else self._uploads.shared(self._at[client], kept, upload)
 
 
 class _Watch:
@@ -209,52 +221,6 @@ class _Watch:
     def lap(self, phase: str) -> None:
         now = time.perf_counter()
         self.laps[phase], self._last = now - self._last, now
-
-
-class _Uploads:
-    """Uploads of a round as rows of matrices.
-
-    A row takes the place of the download that its client has just used, where that has the same shape and is not
-    part of the server's state: so no third matrix of models is alive.
-    """
-
-    def __init__(self, down: Download, server: State, count: int) -> None:
-        kept = {value.untyped_storage().data_ptr() for value in server.values()}
-        self._free = {
-            key: value
-            for key, value in down.each.items()
-            if not isinstance(value, Pick)
-            and value.is_contiguous()  # not one row shown to all
-            and value.untyped_storage().data_ptr() not in kept
-        }
-        self._rows: State = {}
-        self._count = count
-        self._lock = threading.Lock()
-
-    def put(self, position: int, upload: State) -> None:
-        for key, value in upload.items():
-            self._matrix(key, value)[position] = value
-
-    def apart(self, state: State) -> State:
-        """The client's state without views into downloads that an upload will overwrite."""
-        written = {value.untyped_storage().data_ptr() for value in self._free.values()}
-        return {k: v.clone() if v.untyped_storage().data_ptr() in written else v for k, v in state.items()}
-
-    def rows(self, positions: list[int]) -> State:
-        if len(positions) == self._count:
-            return self._rows
-        return {key: value[torch.tensor(positions)] for key, value in self._rows.items()}
-
-    def bytes_of(self, positions: list[int]) -> int:
-        return nbytes({key: value[:1] for key, value in self._rows.items()}) * len(positions)
-
-    def _matrix(self, key: str, value: Tensor) -> Tensor:
-        with self._lock:
-            if key not in self._rows:
-                free = self._free.get(key)
-                fits = free is not None and free.shape[1:] == value.shape and free.dtype == value.dtype
-                self._rows[key] = free if free is not None and fits else value.new_empty(self._count, *value.shape)
-            return self._rows[key]
 
 
 def _sent_bytes(down: Download, receivers: int) -> int:

@@ -29,6 +29,7 @@ import torch
 from torch import Generator, Tensor
 
 from amity.contract import Download, Federation, Model, Pick, Solver, State, Turn
+from amity.matrices import replaced
 from amity.options import check, option
 from amity.streams import shuffled, stream, uniforms
 from amity.task import Task
@@ -113,9 +114,7 @@ class Apple:
         )
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
-        if len(who) == len(server["wanted"]):
-            return uploads
-        return {key: server[key].index_copy(0, who.to(server[key].device), uploads[key]) for key in server}
+        return {key: replaced(server[key], who, uploads, key) for key in server}
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return {

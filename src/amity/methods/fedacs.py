@@ -48,7 +48,7 @@ class FedACS:
         check(self)
 
     def init_server(self, task: Task, fed: Federation) -> State:
-        return cloud.first_models(task, fed, self.init)
+        return cloud.with_pairs(cloud.first_models(task, fed, self.init), self.pool, cosines)
 
     def init_client(self, task: Task, fed: Federation, client: int) -> State:
         return cloud.first_model(task, fed, client, self.init)
@@ -66,7 +66,7 @@ class FedACS:
         return cloud.proximal_step(task, client, down, turn, pull=0.0, start="cloud")
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
-        return cloud.store(server, who, uploads)
+        return cloud.store(server, who, uploads, cosines)
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)

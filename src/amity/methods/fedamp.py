@@ -62,7 +62,8 @@ class FedAMP:
         check(self)
 
     def init_server(self, task: Task, fed: Federation) -> State:
-        return {**cloud.first_models(task, fed, self.init), **cloud.oracle_groups(fed, self.self_weight)}
+        server = {**cloud.first_models(task, fed, self.init), **cloud.oracle_groups(fed, self.self_weight)}
+        return cloud.with_pairs(server, self.pool, squared_distances)
 
     def init_client(self, task: Task, fed: Federation, client: int) -> State:
         return cloud.first_model(task, fed, client, self.init)
@@ -100,7 +101,7 @@ class FedAMP:
         return cloud.proximal_step(task, client, down, turn, pull=pull, start=self.start)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
-        return cloud.store(server, who, uploads)
+        return cloud.store(server, who, uploads, squared_distances)
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)

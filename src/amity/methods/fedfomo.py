@@ -102,7 +102,7 @@ class FedFomo:
         judged = torch.cat([who[:, None], uploads["ids"]], dim=1)  # [who, M + 1]
         gained = server["affinity"][who].scatter_add(1, judged, uploads["scores"])
         affinity = server["affinity"].index_copy(0, who, gained)
-        return {**cloud.store(server, who, model_of(uploads)), "affinity": affinity}
+        return {**cloud.store(server, who, uploads), "affinity": affinity}
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)

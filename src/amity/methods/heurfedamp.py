@@ -12,6 +12,7 @@ start: `similarity_on = update` takes the cosine of w_i - w^0 instead. Self weig
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -54,27 +55,29 @@ class HeurFedAMP:
 
     def init_server(self, task: Task, fed: Federation) -> State:
         server = {**cloud.first_models(task, fed, self.init), **cloud.oracle_groups(fed, self.self_weight)}
-        return {**server, "origin": server["params"][0].clone()} if self.similarity_on == "update" else server
+        if self.similarity_on == "update":
+            server["origin"] = server["params"][0].clone()
+        return cloud.with_pairs(server, self.pool, self._similarity(server))
 
     def init_client(self, task: Task, fed: Federation, client: int) -> State:
         return cloud.first_model(task, fed, client, self.init)
 
     def download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
-        def similarity(models: Tensor, index: Tensor | None) -> Tensor:
-            return cosines(models, index, origin=server.get("origin"))
-
         def rule(similar: Tensor, members: Tensor) -> Tensor:
             own = cloud.self_weights(server, members, self.self_weight, self.group_counts_self)
             return shares(self.sigma * similar, own)
 
-        return cloud.send(server, who, self.pool, similarity, rule, cloud.self_notes(self.self_weight))
+        return cloud.send(server, who, self.pool, self._similarity(server), rule, cloud.self_notes(self.self_weight))
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         pull = self.attraction / cloud.step_size(self.alpha, turn.round, int(client["rounds"]))
         return cloud.proximal_step(task, client, down, turn, pull=pull, start=self.start)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
-        return cloud.store(server, who, uploads)
+        return cloud.store(server, who, uploads, self._similarity(server))
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)
+
+    def _similarity(self, server: State) -> cloud.Similarity:
+        return functools.partial(cosines, origin=server.get("origin"))

@@ -31,6 +31,7 @@ from torch import Generator, Tensor
 
 from amity.cloud import first_models
 from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
+from amity.matrices import replaced
 from amity.options import check, option
 from amity.task import Task
 from amity.train import batches, descent, plain_sgd
@@ -97,9 +98,7 @@ class L2GD:
         return kept, {"params": kept["params"]} if self.p else {}
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
-        if not uploads or len(who) == len(server["params"]):
-            return {**server, **uploads}
-        return {"params": server["params"].index_copy(0, who.to(server["params"].device), uploads["params"])}
+        return {"params": replaced(server["params"], who, uploads, "params")} if uploads else server
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)

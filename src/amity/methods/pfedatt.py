@@ -50,7 +50,7 @@ class PFedAtt:
         check(self)
 
     def init_server(self, task: Task, fed: Federation) -> State:
-        return cloud.first_models(task, fed, self.init)
+        return cloud.with_pairs(cloud.first_models(task, fed, self.init), self.pool, self._similarity)
 
     def init_client(self, task: Task, fed: Federation, client: int) -> State:
         return cloud.first_model(task, fed, client, self.init)
@@ -67,15 +67,18 @@ class PFedAtt:
             order = shuffled(server["keys"][members], rng("ties", 0))
             return top_k(shares(logits, None), min(k, len(members)), order)
 
-        similarity = cosines if self.kernel == "cosine" else squared_distances
-        return cloud.send(server, who, self.pool, similarity, rule, notes)
+        return cloud.send(server, who, self.pool, self._similarity, rule, notes)
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         pull = self.attraction / cloud.step_size(self.alpha, turn.round, int(client["rounds"]))
         return cloud.proximal_step(task, client, down, turn, pull=pull, start="cloud")
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
-        return cloud.store(server, who, uploads)
+        return cloud.store(server, who, uploads, self._similarity)
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)
+
+    @property
+    def _similarity(self) -> cloud.Similarity:
+        return cosines if self.kernel == "cosine" else squared_distances

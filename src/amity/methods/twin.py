@@ -24,6 +24,7 @@ mixtures of mixtures would draw all models to their mean and wipe out the differ
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -72,13 +73,10 @@ class Twin:
         pool = heard if self.pool == "latest" and len(heard) else who
         mean, short = centre(server["params"], pool)
 
-        def similarity(models: Tensor, index: Tensor | None) -> Tensor:
-            return cosines(models, index, origin=mean, eps=short)
-
         def rule(similar: Tensor, members: Tensor) -> Tensor:
             return twin_shares(similar, self.tau)
 
-        return cloud.send(server, who, self.pool, similarity, rule)
+        return cloud.send(server, who, self.pool, functools.partial(cosines, origin=mean, eps=short), rule)
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         state, trained = cloud.proximal_step(task, client, down, turn, pull=self.attraction, start="cloud")
