@@ -27,8 +27,9 @@ ALLOWED = {
     "options": {"errors"},
     "config": {"errors", "options"},
     "vectors": {"contract", "streams", "options"},
-    "task": {"contract", "streams", "options", "vectors"},
-    "train": {"contract", "streams", "options", "vectors", "task"},
+    "descent": {"contract"},
+    "task": {"contract", "streams", "options", "vectors", "descent"},
+    "train": {"contract", "streams", "options", "vectors", "descent", "task"},
     "attention": {"contract", "streams", "options", "vectors"},
     "cloud": {"contract", "attention", "task", "train", "vectors"},
 }

@@ -29,6 +29,7 @@ from amity.contract import (
 )
 from amity.engines.crew import Crew, Plan
 from amity.engines.participation import Lot, draw, epochs_of
+from amity.engines.stacked import Engine, crew_of
 from amity.streams import key_of, stream
 from amity.task import Task
 
@@ -53,12 +54,13 @@ def simulate(
     rule: Participation,
     *,
     workers: int | None = None,
+    engine: Engine = "loop",
     start: Progress | None = None,
     notify: Notify | None = None,
 ) -> Iterator[Round]:
     """Run the rounds that are left, reporting after each. `start` continues from a saved state."""
     plan = Plan(method, task, fed, solver, rule)
-    with Crew(plan, dict(enumerate(silos)), workers) as crew:
+    with crew_of(engine, plan, dict(enumerate(silos)), workers) as crew:
         yield from rounds(plan, crew, start, notify or _silent)
 
 
@@ -84,10 +86,11 @@ def personal_models(
     progress: Progress,
     *,
     workers: int | None = None,
+    engine: Engine = "loop",
 ) -> list[Model]:
     """Every client's personal model after the last round, computed as it was for its evaluation."""
     plan = Plan(method, task, fed, solver, rule)
-    with Crew(plan, dict(enumerate(silos)), workers) as crew:
+    with crew_of(engine, plan, dict(enumerate(silos)), workers) as crew:
         crew.begin(dict(enumerate(progress.clients)))
         return crew.personals(progress.round, _after(plan, progress.server, progress.round)[0])
 
@@ -128,8 +131,9 @@ def _round(plan: Plan, crew: Crew, server: State, number: int, notify: Notify) -
         seconds=watch.laps,
         weights=_weights(down, lot.asked, crew, fed.clients),
         progress=Progress(number, server, crew.states()),
-        warnings=list(down.notes),
+        warnings=[*down.notes, *crew.notes],
         holds=crew.holds(),
+        executed=crew.executed,
     )
 
 
