@@ -70,11 +70,6 @@ class Crew:
 
     executed: Literal["loop", "stacked"] = "loop"  # how the last turns were taken
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the record should say about how the last turns were taken."""
-        return ()
-
     def __init__(self, plan: Plan, silos: Mapping[int, Silo], workers: int | None = None) -> None:
         self.plan = plan
         prepare = plan.task.prepare
@@ -83,6 +78,7 @@ class Crew:
         self._tests = {client: prepare(silo.test) for client, silo in silos.items()}
         self._states: dict[int, State] = {}
         self._scored: dict[int, tuple[State, Score]] = {}
+        self._notes: list[str] = []
         self._stop = threading.Event()
         keep_freed_memory()
         count = workers or os.cpu_count() or 1
@@ -108,6 +104,15 @@ class Crew:
     def states(self) -> list[State]:
         """Every client's state as it is now; later rounds do not change what is returned."""
         return [self._states[client] for client in sorted(self._states)]
+
+    def say(self, note: str) -> None:
+        """Leave word for the record."""
+        self._notes.append(note)
+
+    def notes(self) -> list[str]:
+        """What was left for the record since the last call."""
+        notes, self._notes = self._notes, []
+        return notes
 
     def train(
         self, round: int, asked: Sequence[int], lost: frozenset[int], exchange: Exchange

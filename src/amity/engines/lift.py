@@ -305,7 +305,7 @@ class _Together(Task):
             index = torch.from_numpy(table[:, :window].copy()).view(len(spans), -1, batch).transpose(0, 1)
             there = index >= 0
             counts = there.sum(2)  # [steps, m]
-            share = (there / counts.clamp(min=1)[:, :, None]).to(self.device, self.dtype)
+            share = (there.to(self.dtype) / counts.clamp(min=1)[:, :, None]).to(self.device)
             index = (index.to(self.device) + part.starts[:, None]).clamp(min=0)
             y = source.y[index]
             shapes = zip((counts > 0).sum(1).tolist(), counts.amax(1).tolist(), strict=True)

@@ -131,7 +131,7 @@ def _round(plan: Plan, crew: Crew, server: State, number: int, notify: Notify) -
         seconds=watch.laps,
         weights=_weights(down, lot.asked, crew, fed.clients),
         progress=Progress(number, server, crew.states()),
-        warnings=[*down.notes, *crew.notes],
+        warnings=[*down.notes, *crew.notes()],
         holds=crew.holds(),
         executed=crew.executed,
     )

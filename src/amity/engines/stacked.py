@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
-from amity.contract import Model, Score, Silo, State, Turn
+from amity.contract import Model, Score, Silo, State, Turn, nbytes
 from amity.engines.crew import Crew, Exchange, Plan, Stopped, not_finite
 from amity.engines.dense import Dense, dense_of
 from amity.engines.lift import Kind, Stacks, Uneven
@@ -29,6 +29,9 @@ LARGEST = 200_000
 ROWS = 64
 """Clients in a stack: enough to spread the cost of a call, few enough for several threads and the cache."""
 
+BYTES = 1 << 27
+"""Size of the states in a stack, where that is reached with fewer clients."""
+
 
 def crew_of(engine: Engine, plan: Plan, silos: Mapping[int, Silo], workers: int | None = None) -> Crew:
     """The crew that an engine means for this plan; `auto` stacks two or more clients with a small dense model."""
@@ -37,23 +40,14 @@ def crew_of(engine: Engine, plan: Plan, silos: Mapping[int, Silo], workers: int 
     dense = dense_of(plan.task)
     if isinstance(dense, Dense):
         return StackedCrew(plan, silos, workers, dense, aloud=engine == "stacked")
-    return Crew(plan, silos, workers) if engine == "auto" else _Refused(plan, silos, workers, f"the model: {dense}")
+    crew = Crew(plan, silos, workers)
+    if engine == "stacked":
+        crew.say(_note("the model", dense))
+    return crew
 
 
-class _Refused(Crew):
-    """A crew that was asked to advance together and cannot."""
-
-    def __init__(self, plan: Plan, silos: Mapping[int, Silo], workers: int | None, reason: str) -> None:
-        super().__init__(plan, silos, workers)
-        self._reason = reason
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (_note(self._reason),)
-
-
-def _note(reason: str) -> str:
-    return f"engine = stacked is not possible, clients take their turns one by one: {reason}"
+def _note(what: str, reason: str) -> str:
+    return f"engine = stacked is not possible, silos take their turns one by one: {what} cannot, {reason}"
 
 
 class StackedCrew(Crew):
@@ -63,44 +57,70 @@ class StackedCrew(Crew):
         super().__init__(plan, silos, workers)
         self._stacks = Stacks(plan.task, dense, self._data, self._tests)
         self._aloud = aloud
-        self._lifts = {"local": _Lift(), "personal": _Lift()}
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        reason = self._lifts["local"].failed
-        return () if reason is None or not self._aloud else (_note(f"{type(self.plan.method).__name__}: {reason}"),)
+        self._local = _Lift(plan.method.local)
+        self._personal = _Lift(plan.method.personal)
 
     def personals(self, round: int, receive: Callable[[int], State] | None) -> list[Model]:
-        def apart(clients: Sequence[int], models: Model) -> list[Model]:
+        def use(clients: Sequence[int], models: Model) -> list[Model]:
             return [_own(row) for row in _rows(models, len(clients))]
 
-        work = self._work("personal", receive, apart, lambda client: self.personal(client, round, receive))
-        return [
-            model for _, model in sorted(self._all(work, sorted(self._states), round + 1), key=lambda pair: pair[0])
-        ]
+        def alone(client: int) -> Model:
+            return self.personal(client, round, receive)
+
+        everybody = sorted(self._states)
+        models = dict(self._all(self._personal, everybody, round + 1, receive, use, alone))
+        return [models[client] for client in everybody]
 
     def _turns(
         self, round: int, asked: Sequence[int], exchange: Exchange
     ) -> Iterator[tuple[int, tuple[State, str | None]]]:
-        def deliver(clients: Sequence[int], out: tuple[State, State]) -> list[tuple[State, str | None]]:
+        def use(clients: Sequence[int], out: tuple[State, State]) -> list[tuple[State, str | None]]:
             return _delivered(clients, *out, exchange)
 
-        work = self._work("local", exchange.receive, deliver, lambda client: self._take(client, round, exchange))
-        yield from self._all(work, asked, round)
-        self.executed = "stacked" if self._lifts["local"].failed is None else "loop"
+        def alone(client: int) -> tuple[State, str | None]:
+            return self._take(client, round, exchange)
+
+        yield from self._all(self._local, asked, round, exchange.receive, use, alone)
+        reason, before = self._local.failing, self._local.failed
+        self.executed = "stacked" if reason is None else "loop"
+        if self._aloud and reason is not None and before is None:
+            self.say(_note(type(self.plan.method).__name__, reason))
 
     def _scores(self, round: int, receive: Callable[[int], State] | None) -> Iterator[tuple[int, Score]]:
+        def alone(client: int) -> Score:
+            return self._score(client, round, receive)
+
         known = {client: self._known(client, receive) for client in sorted(self._states)}
         yield from ((client, score) for client, score in known.items() if score is not None)
         changed = [client for client, score in known.items() if score is None]
-        work = self._work("personal", receive, self._stacks.scores, lambda client: self._score(client, round, receive))
-        yield from self._all(work, changed, round + 1)
+        yield from self._all(self._personal, changed, round + 1, receive, self._stacks.scores, alone)
 
     def _all(
-        self, work: Callable[[dict[int, Turn]], list[tuple[int, T]]], clients: Sequence[int], round: int
+        self,
+        lift: _Lift,
+        clients: Sequence[int],
+        round: int,
+        receive: Callable[[int], State] | None,
+        use: Callable[[Sequence[int], Any], Sequence[T]],
+        alone: Callable[[int], T],
     ) -> Iterator[tuple[int, T]]:
-        for lift in self._lifts.values():
-            lift.settle()
+        """Use what a method's function gives for the clients of a stack, or else take them one by one.
+
+        Whatever goes wrong in a stack, they are taken one by one: if it was not about stacking, it goes wrong there
+        again, and is said whose it was.
+        """
+        self._local.settle()
+        self._personal.settle()
+        if self._local.failed is not None or lift.failed is not None:
+            yield from self._each(alone, clients)
+            return
+
+        def work(turns: Mapping[int, Turn]) -> list[tuple[int, T]]:
+            out = self._try(lift, turns, receive)
+            if out is None:
+                return [(client, alone(client)) for client in turns]
+            return [pair for part, result in out for pair in zip(part, use(part, result), strict=True)]
+
         for _, done in self._each(work, self._deal({client: self._turn(client, round) for client in clients})):
             yield from done
 
@@ -114,55 +134,35 @@ class StackedCrew(Crew):
         stacks = []
         for _, group in groupby(ordered, kind):
             members = list(group)
-            size = -(-len(members) // -(-len(members) // ROWS))  # as equal as can be
+            most = max(1, min(ROWS, BYTES // max(1, nbytes(self._states[members[0]]))))
+            size = -(-len(members) // -(-len(members) // most))  # as equal as can be
             stacks += [members[start : start + size] for start in range(0, len(members), size)]
         return [{client: turns[client] for client in stack} for stack in stacks]
 
-    def _work(
-        self,
-        name: Literal["local", "personal"],
-        receive: Callable[[int], State] | None,
-        use: Callable[[Sequence[int], Any], Sequence[T]],
-        alone: Callable[[int], T],
-    ) -> Callable[[dict[int, Turn]], list[tuple[int, T]]]:
-        """What to do with a stack: use what the method's function gives for all, or ask the clients one by one.
+    def _try(
+        self, lift: _Lift, turns: Mapping[int, Turn], receive: Callable[[int], State] | None
+    ) -> list[tuple[list[int], Any]] | None:
+        """What the function gives for clients that agree in what it asks for; None where it cannot be lifted."""
+        downs = {client: None if receive is None else receive(client) for client in turns}
+        even = lift.even
 
-        Whatever goes wrong, they are asked one by one: if it is not about stacking, it is said there whose it was.
-        """
-        function: Callable[[Task, State, Any, Turn], Any] = getattr(self.plan.method, name)
-        lift = self._lifts[name]
+        def run(clients: list[int]) -> Any:
+            states = [self._states[client] for client in clients]
+            received, taken = [downs[client] for client in clients], [turns[client] for client in clients]
+            return self._stacks.run(lift.function, clients, states, received, taken)
 
-        def run(clients: list[int], turns: Mapping[int, Turn], downs: Mapping[int, State | None]) -> Any:
-            return self._stacks.run(
-                function,
-                clients,
-                [self._states[client] for client in clients],
-                [downs[client] for client in clients],
-                [turns[client] for client in clients],
-            )
-
-        def work(turns: dict[int, Turn]) -> list[tuple[int, T]]:
-            downs = {client: None if receive is None else receive(client) for client in turns}
-            even = lift.even
-            while lift.lifts:
-                parts = self._split(turns, even)
-                try:
-                    out = [run(part, turns, downs) for part in parts]
-                except Uneven as error:
-                    assert error.kind not in even, f"clients were made to agree in {error.kind}"
-                    even = even | {error.kind}
-                    lift.wanted.add(error.kind)
-                except Stopped:
-                    raise
-                except Exception as error:
-                    lift.failed = str(error).partition("\n")[0] or type(error).__name__
-                    break
-                else:
-                    used = [zip(part, use(part, result), strict=True) for part, result in zip(parts, out, strict=True)]
-                    return [pair for pairs in used for pair in pairs]
-            return [(client, alone(client)) for client in turns]
-
-        return work
+        while True:
+            try:
+                return [(clients, run(clients)) for clients in self._split(turns, even)]
+            except Uneven as error:
+                assert error.kind not in even, f"clients were made to agree in {error.kind}"
+                even = even | {error.kind}
+                lift.wanted.add(error.kind)
+            except Stopped:
+                raise
+            except Exception as error:
+                lift.failing = _reason(error)
+                return None
 
     def _split(self, turns: Mapping[int, Turn], even: frozenset[Kind]) -> list[list[int]]:
         """The clients of a stack by what they must agree in; their order stays."""
@@ -174,17 +174,23 @@ class StackedCrew(Crew):
 
 
 class _Lift:
-    """What is known about a method's function. Changes only between rounds, for all threads at once."""
+    """A method's function and what is known about it, which changes between rounds only, for all threads at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: Callable[[Task, State, Any, Turn], Any]) -> None:
+        self.function = function
         self.even: frozenset[Kind] = frozenset()  # what the clients of a stack must agree in
-        self.wanted: set[Kind] = set()
-        self.lifts = True
         self.failed: str | None = None  # why it cannot be lifted
+        self.wanted: set[Kind] = set()  # what threads have found meanwhile
+        self.failing: str | None = None
 
     def settle(self) -> None:
         self.even |= self.wanted
-        self.lifts = self.failed is None
+        self.failed = self.failing
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).partition("\n")[0] or type(error).__name__
+    return "its code takes single numbers out of a client's tensors" if text.startswith("vmap: It looks like") else text
 
 
 def _delivered(
