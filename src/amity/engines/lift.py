@@ -137,7 +137,8 @@ class _Part:
         self.source = source
         self.kind = kind
         self.sizes = [source.sizes[client] or 0 for client in clients]
-        self.starts = torch.tensor([source.starts.get(client, 0) for client in clients], device=source.y.device)
+        starts = [source.starts[client] if source.sizes[client] else 0 for client in clients]
+        self.starts = torch.tensor(starts, device=source.y.device)
 
     def examples(self, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
         """The clients' examples from one place to another, and which of them there are.  # [m, n, ...], [m, n]"""
@@ -306,7 +307,7 @@ class _Together(Task):
             there = index >= 0
             counts = there.sum(2)  # [steps, m]
             share = (there.to(self.dtype) / counts.clamp(min=1)[:, :, None]).to(self.device)
-            index = (index.to(self.device) + part.starts[:, None]).clamp(min=0)
+            index = index.clamp(min=0).to(self.device) + part.starts[:, None]  # padding: the client's own first example
             y = source.y[index]
             shapes = zip((counts > 0).sum(1).tolist(), counts.amax(1).tolist(), strict=True)
             for step, (rows, width) in enumerate(shapes):
