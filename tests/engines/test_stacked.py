@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -29,6 +30,7 @@ from small import (
 from test_contract import VARIANTS, Case
 from torch import Tensor, nn
 
+from amity import Run, execute, federation
 from amity.contract import Download, Federation, InputError, Model, Silo, Solver, State, Turn, model_of
 from amity.engines import stacked
 from amity.engines.dense import Dense, dense_of
@@ -407,3 +409,23 @@ def test_images_are_flattened_as_the_model_does() -> None:
     loop, stack = both("fedavg", on=task, at=[image(one) for one in silos()])
     assert stack[-1].executed == "stacked"
     agree(loop, stack, TOLERANCE[torch.float64])
+
+
+# In a run
+
+
+def test_runs_record_how_they_were_executed(tmp_path: Path) -> None:
+    at = federation({one.name: (*one.train, *one.test) for one in silos()})
+    how: Any = {"silos": at, "model": mlp}
+    run = Run("heurfedamp", rounds=2, epochs=2)
+    results = {engine: execute(replace(run, engine=engine), **how) for engine in ("auto", "stacked", "loop")}
+    executed = {engine: [line["executed"] for line in result.lines] for engine, result in results.items()}
+    assert executed == {"auto": ["stacked"] * 2, "stacked": ["stacked"] * 2, "loop": ["loop"] * 2}
+    for engine in ("auto", "stacked"):
+        for name in ("ash", "fir"):
+            states = [results[which].model(name).state_dict() for which in (engine, "loop")]
+            assert difference(*states) <= TOLERANCE[torch.float32]
+
+    execute(run, out=tmp_path / "run", **how)
+    longer = execute(replace(run, rounds=3, engine="loop"), out=tmp_path / "run", resume=True, **how)
+    assert [line["executed"] for line in longer.lines] == ["stacked", "stacked", "loop"]
