@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from amity.config import Participation
 from amity.contract import Data, Federation, Method, Model, Progress, Round, Silo, Solver, Split, State, Turn
 from amity.engines.simulate import federation_of, personal_models, simulate
+from amity.engines.stacked import Engine
 from amity.methods import build
 from amity.streams import stream
 from amity.task import Task
@@ -110,6 +111,7 @@ def run(
     epochs: int = 2,
     solver: Solver | None = None,
     workers: int = 1,
+    engine: Engine = "loop",
     start: Progress | None = None,
     matrix_dir: Path | None = None,
     stop_after: int | None = None,
@@ -122,11 +124,12 @@ def run(
     fed = federation_of(at, rounds, seed)
     solver = solver_of(method) if solver is None else solver
     rule = Participation(epochs=epochs, **participation)
-    steps = simulate(method, on, at, fed, solver, rule, workers=workers, start=start, matrix_dir=matrix_dir)
+    how: Any = {"workers": workers, "engine": engine, "matrix_dir": matrix_dir}
+    steps = simulate(method, on, at, fed, solver, rule, start=start, **how)
     out = []
     for report in steps:
         seen = Seen(*report)
-        seen.recipe = partial(personal_models, method, on, at, fed, solver, rule, report.progress, workers=workers)
+        seen.recipe = partial(personal_models, method, on, at, fed, solver, rule, report.progress, **how)
         out.append(seen)
         if report.round == stop_after:
             break

@@ -28,8 +28,9 @@ ALLOWED = {
     "config": {"errors", "options"},
     "matrices": {"contract"},
     "vectors": {"contract", "streams", "options"},
-    "task": {"contract", "streams", "options", "vectors"},
-    "train": {"contract", "streams", "options", "vectors", "task"},
+    "descent": {"contract"},
+    "task": {"contract", "streams", "options", "vectors", "descent"},
+    "train": {"contract", "streams", "options", "vectors", "descent", "task"},
     "attention": {"contract", "streams", "options", "vectors"},
     "cloud": {"contract", "attention", "matrices", "task", "train", "vectors"},
 }

@@ -39,8 +39,8 @@ SUMMARY_KEYS = (
     "bytes_up bytes_down bytes_eval block_score engine version"
 ).split()
 LINE_KEYS = (
-    "round mean worst accuracy loss bytes_up bytes_down bytes_eval seconds took_part dropped epochs "
-    "collaborators warnings"
+    "round mean worst accuracy loss bytes_up bytes_down bytes_eval seconds executed took_part dropped "
+    "epochs collaborators warnings"
 ).split()
 # Right answers of four, per round and silo: means 50, 75, 75, 58.33 percent. Round 2 attains the best first.
 RIGHT = {1: (2, 2, 2), 2: (4, 3, 2), 3: (3, 3, 3), 4: (1, 3, 3)}
@@ -170,6 +170,7 @@ def test_one_line_per_round(tmp_path: Path) -> None:
         "bytes_down": 20,
         "bytes_eval": 3,
         "seconds": {"local": 0.5, "evaluate": 0.25},
+        "executed": "loop",
         "took_part": ["north", ".."],
         "dropped": {"A/B": "upload not finite"},
         "epochs": {"north": 5, "..": 3},

@@ -68,6 +68,9 @@ class Run:
     init_from: str = option("none", "start from the weights in this safetensors file")
     seed: int = option(0, "seed of data split, first weights and every random draw", at_least=0)
     workers: int | Literal["auto"] = option("auto", "threads; auto: all cores; results do not depend on it", at_least=1)
+    engine: Literal["auto", "loop", "stacked"] = option(
+        "auto", "silos one by one, or small dense models all at once; auto: by the model; equal up to rounding"
+    )
     matrix_dir: str = option("none", "keep matrices of models in memory-mapped files in this directory")
     device: str = option("cpu", "where to compute: cpu, cuda, cuda:1, mps")
     participation: float = _borrowed("participation")

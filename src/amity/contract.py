@@ -247,3 +247,4 @@ class Round(NamedTuple):
     progress: Progress
     warnings: list[str]
     holds: list[str] | None = None  # which model each client chose to hold, where the method lets it choose
+    executed: Literal["loop", "stacked"] = "loop"  # one client after the other, or all as rows of one matrix

@@ -58,7 +58,7 @@ SERVER, CLIENTS, SCORES, PROGRESS = PARTS = (
 TOLD = ("method", "data", "setting", "model", "clients", "seed", "engine", "version")
 """Facts that the summary repeats; `create` needs them all. "groups" is used where it is given."""
 
-FREE = ("rounds", "workers", "matrix_dir")
+FREE = ("rounds", "workers", "engine", "matrix_dir")
 """Top-level configuration keys that may change on resume; rounds may only grow."""
 
 SMALL = 64_000_000  # bytes of state that take no noticeable time to write
@@ -337,6 +337,7 @@ def _line(round: Round, silos: Sequence[str]) -> dict[str, Any]:
         "bytes_down": round.bytes_down,
         "bytes_eval": round.bytes_eval,
         "seconds": round.seconds,
+        "executed": round.executed,
         "took_part": [silos[client] for client in round.took_part],
         "dropped": {silos[client]: why for client, why in round.dropped.items()},
         "epochs": {silos[client]: epochs for client, epochs in round.epochs.items()},

@@ -186,7 +186,9 @@ def carry_out(
         check_target(prepared, path, resume=resume, force=force)
         log = _Log(prepared, path, keep=out is not None, resume=resume, force=force)
         end = _rounds(prepared, log, notify=notify, on_round=on_round)
-        trained = personal_models(method, task, silos.silos, fed, solver, run.who, end, workers=_count(run.workers))
+        trained = personal_models(
+            method, task, silos.silos, fed, solver, run.who, end, workers=_count(run.workers), engine=run.engine
+        )
         named = dict(zip(prepared.names, trained, strict=True))
         states = ((name, task.export_state(model)) for name, model in named.items())
         summary = log.recorder.finish(states if log.keep else ())
@@ -245,6 +247,7 @@ def _rounds(
         solver,
         run.who,
         workers=_count(run.workers),
+        engine=run.engine,
         start=log.begun,
         notify=watched,
         matrix_dir=None if run.matrix_dir == "none" else Path(run.matrix_dir),

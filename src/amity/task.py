@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -18,7 +18,8 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amity.contract import Federation, InputError, Model, Score, Split
+from amity.contract import Federation, InputError, Model, Score, Split, Turn
+from amity.descent import descent
 from amity.streams import stream
 from amity.vectors import Layout, length
 
@@ -115,6 +116,26 @@ class Task:
             loss = self.loss(space.module(batch.x), batch.y)
         loss.backward()
         return loss.detach(), space.gradient
+
+    def batches(self, turn: Turn, role: str) -> Iterator[tuple[Split, Generator | None]]:
+        """See `train.batches`."""
+        x, y = turn.data.train
+        for epoch in range(1, turn.epochs + 1):
+            order = torch.randperm(len(y), generator=turn.rng(role, epoch)).to(y.device)
+            inner = turn.rng(f"{role}/model", epoch) if self.draws else None
+            for chosen in order.split(turn.solver.batch):
+                if len(chosen) > (1 if self.normalises_batches else 0):
+                    yield Split(x[chosen], y[chosen]), inner
+
+    def steps(self, turn: Turn) -> int:
+        """How many batches the turn has."""
+        least = 2 if self.normalises_batches else 1  # the smallest batch that is used
+        full, rest = divmod(len(turn.data.train.y), turn.solver.batch)
+        return turn.epochs * (full * (turn.solver.batch >= least) + (rest >= least))
+
+    def descent(self, turn: Turn, params: Tensor) -> Callable[[Tensor], None]:
+        """A fresh optimiser for working vectors."""
+        return descent(turn, params)
 
     def evaluate(self, model: Model, split: Split) -> Score:
         """Which examples the model gets right, and its summed loss."""

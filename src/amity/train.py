@@ -1,4 +1,4 @@
-"""The one local loop, and the optimisers on flat vectors.
+"""The one local loop, and what methods with a loop of their own need.
 
     Local(start, F_i, h, opt, E, B):  w <- start; for every epoch a keyed permutation of the data, for every batch b:
         g = grad F_i(w; b) + h(w);  w <- optimiser step along g
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import torch
 from torch import Generator, Tensor
 
-from amity.contract import InputError, Model, Solver, Split, Turn
+from amity.contract import Model, Split, Turn
+from amity.descent import descent as descent
+from amity.descent import plain_sgd as plain_sgd
 from amity.task import Task
 
 Term = Callable[[Tensor], Tensor]
@@ -36,8 +37,8 @@ def train(
     """One client's local training from `start`, with a fresh optimiser."""
     model = task.working(start)
     params = model["params"]
-    step = descent(turn, params)
-    for batch, rng in batches(task, turn, role):
+    step = task.descent(turn, params)
+    for batch, rng in task.batches(turn, role):
         _, gradient = task.gradient(model, batch, rng)
         for term in terms:
             gradient.add_(term(params))
@@ -50,47 +51,13 @@ def batches(task: Task, turn: Turn, role: str = "train") -> Iterator[tuple[Split
 
     A last batch of one example is left out when the model normalises over the batch. No data, no batches.
     """
-    x, y = turn.data.train
-    for epoch in range(1, turn.epochs + 1):
-        order = torch.randperm(len(y), generator=turn.rng(role, epoch)).to(y.device)
-        inner = turn.rng(f"{role}/model", epoch) if task.draws else None
-        for chosen in order.split(turn.solver.batch):
-            if len(chosen) > (1 if task.normalises_batches else 0):
-                yield Split(x[chosen], y[chosen]), inner
-
-
-def descent(turn: Turn, params: Tensor, rate: float | None = None) -> Callable[[Tensor], None]:
-    """A fresh optimiser that moves `params` in place along the gradients it is given.
-
-    The rate is the solver's in this round, unless another is given.
-    """
-    solver = turn.solver
-    rate = solver.rate_at(turn.round) if rate is None else rate
-    if solver.optimizer == "adam":
-        adam = torch.optim.Adam([params], lr=rate, fused=True)
-
-        def adam_step(gradient: Tensor) -> None:
-            params.grad = gradient
-            adam.step()
-
-        return adam_step
-
-    velocity = torch.zeros_like(params) if solver.momentum else None
-
-    def sgd_step(gradient: Tensor) -> None:
-        if velocity is None:
-            params.add_(gradient, alpha=-rate)
-        else:
-            params.add_(velocity.mul_(solver.momentum).add_(gradient), alpha=-rate)
-
-    return sgd_step
+    steps(task, turn)  # clients that advance together must all take as many
+    return task.batches(turn, role)
 
 
 def steps(task: Task, turn: Turn) -> int:
     """How many batches the turn has: those that `batches` gives."""
-    least = 2 if task.normalises_batches else 1  # the smallest batch that is used
-    full, rest = divmod(len(turn.data.train.y), turn.solver.batch)
-    return turn.epochs * (full * (turn.solver.batch >= least) + (rest >= least))
+    return task.steps(turn)
 
 
 def gradient_at(task: Task, model: Model, batch: Split, rng: Generator | None = None) -> tuple[Tensor, Model]:
@@ -106,9 +73,3 @@ def gradient_at(task: Task, model: Model, batch: Split, rng: Generator | None = 
 def same_draws(rng: Generator | None) -> Generator | None:
     """A stream that gives the same numbers, so that two models can be seen under the same Dropout."""
     return None if rng is None else Generator().set_state(rng.get_state())
-
-
-def plain_sgd(method: str, solver: Solver) -> None:
-    """Refuse momentum where a method's equations are those of plain gradient steps."""
-    if solver.momentum:
-        raise InputError(f"{method} needs plain sgd, got momentum {solver.momentum:g}: set momentum to 0")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Generator, Tensor
@@ -37,6 +37,7 @@ from amity.engines.participation import epochs_of
 from amity.streams import stream
 from amity.task import Task
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -67,6 +68,8 @@ class Exchange(Protocol):
 class Crew:
     """Clients and the threads that work for them. Used as a context: leaving it ends the threads."""
 
+    executed: Literal["loop", "stacked"] = "loop"  # how the last turns were taken
+
     def __init__(self, plan: Plan, silos: Mapping[int, Silo], workers: int | None = None) -> None:
         self.plan = plan
         prepare = plan.task.prepare
@@ -75,6 +78,7 @@ class Crew:
         self._tests = {client: prepare(silo.test) for client, silo in silos.items()}
         self._states: dict[int, State] = {}
         self._scored: dict[int, tuple[State, Score]] = {}
+        self._notes: list[str] = []
         self._stop = threading.Event()
         keep_freed_memory()
         count = workers or os.cpu_count() or 1
@@ -100,6 +104,15 @@ class Crew:
     def states(self) -> list[State]:
         """Every client's state as it is now; later rounds do not change what is returned."""
         return [self._states[client] for client in sorted(self._states)]
+
+    def say(self, note: str) -> None:
+        """Leave word for the record."""
+        self._notes.append(note)
+
+    def notes(self) -> list[str]:
+        """What was left for the record since the last call."""
+        notes, self._notes = self._notes, []
+        return notes
 
     def train(
         self, round: int, asked: Sequence[int], lost: frozenset[int], exchange: Exchange
@@ -152,29 +165,34 @@ class Crew:
     def _turns(
         self, round: int, asked: Sequence[int], exchange: Exchange
     ) -> Iterator[tuple[int, tuple[State, str | None]]]:
-        def take(client: int) -> tuple[State, str | None]:
-            with self._blame(client, round):
-                state, upload = self.plan.method.local(
-                    self.plan.task, self._states[client], exchange.receive(client), self._turn(client, round)
-                )
-                refused = _unusable(upload)
-                return (exchange.deliver(client, state, upload), None) if refused is None else ({}, refused)
+        return self._each(lambda client: self._take(client, round, exchange), asked)
 
-        return self._each(take, asked)
+    def _take(self, client: int, round: int, exchange: Exchange) -> tuple[State, str | None]:
+        """One client's turn: its new state, and why its upload cannot be used."""
+        with self._blame(client, round):
+            state, upload = self.plan.method.local(
+                self.plan.task, self._states[client], exchange.receive(client), self._turn(client, round)
+            )
+            refused = _unusable(upload)
+            return (exchange.deliver(client, state, upload), None) if refused is None else ({}, refused)
 
     def _scores(self, round: int, receive: Callable[[int], State] | None) -> Iterator[tuple[int, Score]]:
-        def score(client: int) -> Score:
-            # A client whose state did not change holds the model that was evaluated before.
-            last = self._scored.get(client)
-            if receive is None and last is not None and last[0] is self._states[client]:
-                return last[1]
-            with self._blame(client, round):
-                return self.plan.task.evaluate(self.personal(client, round, receive), self._tests[client])
+        return self._each(lambda client: self._score(client, round, receive), sorted(self._states))
 
-        return self._each(score, sorted(self._states))
+    def _score(self, client: int, round: int, receive: Callable[[int], State] | None) -> Score:
+        last = self._known(client, receive)
+        if last is not None:
+            return last
+        with self._blame(client, round):
+            return self.plan.task.evaluate(self.personal(client, round, receive), self._tests[client])
 
-    def _each(self, work: Callable[[int], T], clients: Sequence[int]) -> Iterator[tuple[int, T]]:
-        futures = {self._pool.submit(work, client): client for client in clients}
+    def _known(self, client: int, receive: Callable[[int], State] | None) -> Score | None:
+        """A client whose state did not change holds the model that was evaluated before."""
+        last = self._scored.get(client)
+        return last[1] if receive is None and last is not None and last[0] is self._states[client] else None
+
+    def _each(self, work: Callable[[S], T], items: Sequence[S]) -> Iterator[tuple[S, T]]:
+        futures = {self._pool.submit(work, item): item for item in items}
         for future in as_completed(futures):
             yield futures.pop(future), future.result()
 
@@ -207,5 +225,9 @@ class Crew:
 def _unusable(upload: State) -> str | None:
     for key, value in upload.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
-            return f"upload refused: {key} not finite"
+            return not_finite(key)
     return None
+
+
+def not_finite(key: str) -> str:
+    return f"upload refused: {key} not finite"

@@ -29,6 +29,7 @@ from amity.contract import (
 )
 from amity.engines.crew import Crew, Plan
 from amity.engines.participation import Lot, draw, epochs_of
+from amity.engines.stacked import Engine, crew_of
 from amity.engines.uploads import Uploads, housed, share
 from amity.streams import key_of, stream
 from amity.task import Task
@@ -54,6 +55,7 @@ def simulate(
     rule: Participation,
     *,
     workers: int | None = None,
+    engine: Engine = "loop",
     start: Progress | None = None,
     notify: Notify | None = None,
     matrix_dir: Path | None = None,
@@ -63,7 +65,7 @@ def simulate(
     `matrix_dir`: a folder for memory-mapped files, in which matrices of models lie instead of in memory.
     """
     plan = Plan(method, task, fed, solver, rule)
-    with Crew(plan, dict(enumerate(silos)), workers) as crew:
+    with crew_of(engine, plan, dict(enumerate(silos)), workers) as crew:
         yield from rounds(plan, crew, start, notify or _silent, matrix_dir)
 
 
@@ -93,10 +95,11 @@ def personal_models(
     progress: Progress,
     *,
     workers: int | None = None,
+    engine: Engine = "loop",
 ) -> list[Model]:
     """Every client's personal model after the last round, computed as it was for its evaluation."""
     plan = Plan(method, task, fed, solver, rule)
-    with Crew(plan, dict(enumerate(silos)), workers) as crew:
+    with crew_of(engine, plan, dict(enumerate(silos)), workers) as crew:
         crew.begin(dict(enumerate(progress.clients)))
         return crew.personals(progress.round, _after(plan, progress.server, progress.round)[0])
 
@@ -139,8 +142,9 @@ def _round(plan: Plan, crew: Crew, server: State, number: int, notify: Notify, f
         seconds=watch.laps,
         weights=_weights(down, lot.asked, crew, fed.clients),
         progress=Progress(number, server, crew.states()),
-        warnings=list(down.notes),
+        warnings=[*down.notes, *crew.notes()],
         holds=crew.holds(),
+        executed=crew.executed,
     )
 
 

@@ -73,9 +73,10 @@ class APFL:
             gradient, copy = gradient_at(task, copy, batch, rng)
             copy["params"].add_(gradient, alpha=-rate)
             gradient, mixed = gradient_at(task, {**mixed, "params": _mix(alpha, own, copy["params"])}, batch, same_rng)
-            slope = float(gradient @ (own - copy["params"]))  # dF_i(vbar_i) / d alpha_i
+            behind = own
             own = own.add(gradient, alpha=-rate * alpha)
             if self.adaptive and step == 0:
+                slope = float(gradient @ (behind - copy["params"]))  # dF_i(vbar_i) / d alpha_i
                 alpha = min(1.0, max(0.0, alpha - rate * slope))
         kept = {**mixed, "params": own, "copy": copy["params"], "alpha": client["alpha"].new_tensor(alpha)}
         return kept, copy

@@ -114,18 +114,19 @@ class FedFomo:
 def gains_per_distance(task: Task, baseline: Model, models: Model, judge: Split) -> Tensor:
     """s_n, in float64. The loss is summed over the data, not averaged: one factor for all, which no weight sees."""
     before = task.evaluate(baseline, judge).loss
-    gains = [before - task.evaluate(rows(models, n), judge).loss for n in range(len(models["params"]))]
+    after = (task.evaluate(rows(models, n), judge).loss for n in range(len(models["params"])))
+    gains = torch.stack([torch.as_tensor(before - loss, dtype=torch.float64) for loss in after]).cpu()
     difference = models["params"] - baseline["params"]
     distance = torch.linalg.vector_norm(difference, dim=1, dtype=torch.float64).cpu()
     near = distance < 1e-12
-    scores: Tensor = torch.tensor(gains, dtype=torch.float64) / distance.masked_fill(near, 1.0)
+    scores: Tensor = gains / distance.masked_fill(near, 1.0)
     return scores.masked_fill(near | ~torch.isfinite(scores), 0.0)
 
 
 def shares_of_gains(scores: Tensor) -> Tensor:
     """Weights in proportion to positive scores; where there are none, the first model, the own one, alone."""
     positive = scores.clamp(min=0)
-    if positive.sum() == 0:
-        return torch.eye(len(scores), dtype=scores.dtype)[0]
+    alone = torch.eye(len(scores), dtype=scores.dtype)[0]
+    positive = torch.where(positive.max() > 0, positive, alone)
     positive = positive / positive.max()  # before the sum: scores may be as small or large as numbers are
     return positive / positive.sum()

@@ -34,7 +34,7 @@ from torch import Generator, Tensor
 
 from amity import cloud
 from amity.attention import twin_shares
-from amity.contract import Download, Federation, Model, Solver, State, Turn, model_of
+from amity.contract import MODEL, Download, Federation, Model, Solver, State, Turn, model_of
 from amity.options import check, option
 from amity.task import Task
 from amity.vectors import cosines
@@ -81,12 +81,11 @@ class Twin:
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         state, trained = cloud.proximal_step(task, client, down, turn, pull=self.attraction, start="cloud")
         judge = turn.data.val
-        better = (
-            self.keep == "validated"
-            and judge is not None
-            and task.evaluate(down, judge).loss < task.evaluate(trained, judge).loss
-        )
-        return {**state, **(model_of(down) if better else trained), "cloud": torch.tensor(better)}, trained
+        if self.keep == "own" or judge is None:
+            return {**state, "cloud": torch.tensor(False)}, trained
+        better = torch.as_tensor(task.evaluate(down, judge).loss < task.evaluate(trained, judge).loss)
+        held = {key: torch.where(better, down[key], trained[key]) for key in MODEL}
+        return {**state, **held, "cloud": better}, trained
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return cloud.store(server, who, uploads)

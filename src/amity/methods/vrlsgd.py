@@ -79,10 +79,9 @@ class VRLSGD:
         return Download(model_of(server), {**each}, notes=(_UNEQUAL,) if server["unequal"] else ())
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
-        delta, length = client["delta"], float(client["length"])
-        if length:
-            mean = down["mean"][0] if "mean" in down else down["params"]
-            delta = delta + (mean - client["sent"]) / length
+        mean = down["mean"][0] if "mean" in down else down["params"]
+        missing = (mean - client["sent"]) / client["length"]
+        delta = torch.where(client["length"] > 0, client["delta"] + missing, client["delta"])
         correction = -delta
         model = train(task, model_of(down), turn, terms=[lambda params: correction])
         count = steps(task, turn)

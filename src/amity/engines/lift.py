@@ -1,0 +1,361 @@
+"""Method code of one client, lifted over a stack of clients whose small dense models are rows of one matrix.
+
+A method's `local` and `personal` are written for one client; torch.func.vmap runs them once for many. What is heavy
+inside (gradients, optimiser steps, batches, evaluation) sees all rows at once: `_Together` is the task that they are
+given, and holds the matrices behind the vectors that method code sees.
+
+Nothing is approximated. Each client has the batches that it would have alone, from the same streams; a short batch is
+padded with examples of weight 0. The clients of a stack have as many epochs and stand in order of their sizes, so
+`train` goes on with the first rows when the last ones are done. Code that needs to know a client's number of steps, or
+looks at its examples, is given stacks of clients that agree in them (`Uneven`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NoReturn, TypeVar, cast
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+from torch.func import vmap
+from torch.optim.adam import Adam, adam
+
+from amity.contract import Data, Model, Score, Split, State, Turn
+from amity.engines.dense import Dense, Weights
+from amity.task import Task
+
+Kind = Literal["batches", "train", "val"]
+"""What clients can differ in: batches per epoch, training examples, validation examples."""
+
+T = TypeVar("T")
+
+_BLOCK_NUMBERS = 1 << 20  # numbers of examples alive in one block of an evaluation
+
+
+class Uneven(Exception):
+    """Method code asked for something in which the clients of this stack differ."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(f"clients differ in {kind}")
+        self.kind = kind
+
+
+class Examples:
+    """The examples of all clients as vectors, one client after the other."""
+
+    def __init__(self, splits: Mapping[int, Split | None]) -> None:
+        present = {client: split for client, split in splits.items() if split is not None}
+        self.sizes = {client: None if split is None else len(split.y) for client, split in splits.items()}
+        self.x = torch.cat([s.x.flatten(1) for s in present.values()]) if present else torch.empty(0)
+        self.y = torch.cat([s.y for s in present.values()]) if present else torch.empty(0)
+        self.shape = next((s.x.shape[1:] for s in present.values()), torch.Size())
+        self.starts, end = {}, 0
+        for client, split in present.items():
+            self.starts[client] = end
+            end += len(split.y)
+
+
+class Stacks:
+    """All that clients need to advance together. `run` lifts a method's function over some of them."""
+
+    def __init__(self, task: Task, dense: Dense, data: Mapping[int, Data], tests: Mapping[int, Split]) -> None:
+        self.task = task
+        self.dense = dense
+        self.train = Examples({client: parts.train for client, parts in data.items()})
+        self.val = Examples({client: parts.val for client, parts in data.items()})
+        self.tests = Examples(tests)
+
+    def size(self, client: int, kind: Kind, batch: int) -> int | None:
+        """What a client has of this kind."""
+        if kind == "val":
+            return self.val.sizes[client]
+        size = self.train.sizes[client] or 0
+        return size if kind == "train" else -(-size // batch)
+
+    def run(
+        self,
+        function: Callable[[Task, State, Any, Turn], T],
+        clients: Sequence[int],
+        states: Sequence[State],
+        downs: Sequence[State | None],
+        turns: Sequence[Turn],
+    ) -> T:
+        """What `function(task, state, down, turn)` gives for each client, with a leading axis: the clients.
+
+        They have equal epochs, all or none of them validation data, and come in order of their sizes, largest first.
+        """
+        together = _Together(self, clients, turns)
+        own_rows, own_shared = _stacked(states)
+        sent_rows, sent_shared = _stacked([{} if down is None else down for down in downs])
+        unsent = downs[0] is None
+
+        def one(params: Tensor, gradient: Tensor, loss: Tensor, place: Tensor, own: State, sent: State) -> T:
+            together.enter(params, gradient, loss, place)
+            down = None if unsent else {**sent, **sent_shared}
+            return function(together, {**own, **own_shared}, down, together.turn)
+
+        places = torch.arange(len(clients), device=self.task.device)
+        lifted = vmap(one, randomness="same")  # streams are the clients' own: nothing is drawn for all
+        with torch.no_grad():
+            return lifted(together.models, together.gradients, together.losses, places, own_rows, sent_rows)
+
+    def scores(self, clients: Sequence[int], models: Model) -> list[Score]:
+        """Every client's model on its own test data.  # models [m, d]"""
+        part = _Part(self.tests, clients, "train")
+        right, losses = _evaluate(self.dense, self.dense.views(models["params"]), part)
+        right = right.cpu()
+        return [Score(right[at, : part.sizes[at]], loss) for at, loss in enumerate(losses.tolist())]
+
+
+def _stacked(states: Sequence[State]) -> tuple[State, State]:
+    """What belongs to each client, stacked; and what is equal for all and no vector, as it is.
+
+    Method code may take the second for Python numbers: the rounds of the run, a coin thrown for everybody.
+    """
+    rows, shared = {}, {}
+    for key, first in states[0].items():
+        values = [state[key] for state in states]
+        same = all(value is first for value in values)
+        if same and first.is_floating_point() and first.dim() and first.numel():
+            rows[key] = first.expand(len(values), *first.shape)
+        elif same or first.numel() == 0:
+            shared[key] = first
+        else:
+            stack = torch.stack(values)
+            if first.dim() == 0 and bool((stack == first).all()):
+                shared[key] = first
+            else:
+                rows[key] = stack
+    return rows, shared
+
+
+class _Part:
+    """One kind of data of the clients in a stack."""
+
+    def __init__(self, source: Examples, clients: Sequence[int], kind: Kind) -> None:
+        self.source = source
+        self.kind = kind
+        self.sizes = [source.sizes[client] or 0 for client in clients]
+        starts = [source.starts[client] if source.sizes[client] else 0 for client in clients]
+        self.starts = torch.tensor(starts, device=source.y.device)
+
+    def examples(self, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The clients' examples from one place to another, and which of them there are.  # [m, n, ...], [m, n]"""
+        place = torch.arange(start, stop, device=self.starts.device)
+        there = place < torch.tensor(self.sizes, device=self.starts.device)[:, None]
+        index = torch.where(there, self.starts[:, None] + place, 0)
+        return self.source.x[index], self.source.y[index], there
+
+
+def _evaluate(dense: Dense, models: list[Weights], part: _Part) -> tuple[Tensor, Tensor]:
+    """Which examples each model gets right, up to the client's own number, and its summed loss.  # [m, n], [m]"""
+    width = max(part.sizes)
+    right = torch.zeros(len(part.sizes), width, dtype=torch.bool, device=part.source.y.device)
+    loss = torch.zeros(len(part.sizes), dtype=torch.float64, device=part.source.y.device)
+    step = max(1, _BLOCK_NUMBERS // (len(part.sizes) * part.source.shape.numel()))
+    for start in range(0, width, step):
+        stop = min(width, start + step)
+        x, y, there = part.examples(start, stop)
+        scores, losses = dense.losses(models, x, y)
+        torch.eq(scores.argmax(2), y, out=right[:, start:stop])
+        loss += torch.where(there, losses, 0).sum(1, dtype=torch.float64)
+    return right, loss
+
+
+class _Seen:
+    """Examples of the clients in a stack, as method code sees them: one client's Split, where all have as many."""
+
+    def __init__(self, examples: Callable[[], tuple[Tensor, Tensor]], lift: Callable[[Tensor], Tensor]) -> None:
+        self._examples = examples
+        self._lift = lift
+
+    @property
+    def x(self) -> Tensor:
+        return self._lift(self._examples()[0])
+
+    @property
+    def y(self) -> Tensor:
+        return self._lift(self._examples()[1])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.x, self.y))
+
+
+class _Data(_Seen):
+    """All examples of one kind."""
+
+    def __init__(self, part: _Part, lift: Callable[[Tensor], Tensor]) -> None:
+        def examples() -> tuple[Tensor, Tensor]:
+            if len(set(part.sizes)) > 1:
+                raise Uneven(part.kind)
+            x, y, _ = part.examples(0, part.sizes[0])
+            return x.unflatten(2, part.source.shape), y
+
+        super().__init__(examples, lift)
+        self.part = part
+
+
+class _Batch(_Seen):
+    """One batch of each client in the first rows."""
+
+    def __init__(
+        self, x: Tensor, y: Tensor, share: Tensor, shape: torch.Size, lift: Callable[[Tensor], Tensor]
+    ) -> None:
+        def examples() -> tuple[Tensor, Tensor]:
+            if not share.all():
+                raise Uneven("train")
+            return x.unflatten(2, shape), y
+
+        super().__init__(examples, lift)
+        self.stacked = x, y, share  # [k, n, features], [k, n], [k, n]: 1 / examples of the batch, 0 where padded
+
+
+class _Right:
+    """Which examples are right, where clients have different numbers of them."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind: Kind = kind
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise Uneven(self._kind)
+
+
+class _Together(Task):
+    """The task as method code sees it under vmap: vectors of one client, behind them the matrices of all."""
+
+    def __init__(self, stacks: Stacks, clients: Sequence[int], turns: Sequence[Turn]) -> None:
+        self.__dict__.update(stacks.task.__dict__)
+        self._dense = stacks.dense
+        self._turns = turns
+        self._train = _Part(stacks.train, clients, "train")
+        val = None if stacks.val.sizes[clients[0]] is None else _Part(stacks.val, clients, "val")
+        self.models = torch.empty(len(clients), self.size, dtype=self.dtype, device=self.device)
+        self.gradients = torch.empty_like(self.models)
+        self.losses = torch.zeros(len(clients), dtype=self.dtype, device=self.device)
+        self._active = 0  # rows that the last gradient was for
+        self._views: dict[int, tuple[list[Weights], list[Weights]]] = {}
+        data = [None if part is None else _Data(part, self._lift) for part in (self._train, val)]
+        self.turn = turns[0]._replace(data=Data(*cast(Any, data)), rng=_refuse)
+
+    def enter(self, params: Tensor, gradient: Tensor, loss: Tensor, place: Tensor) -> None:
+        """Take what stands for one client's row of the matrices, and for its place."""
+        self._params, self._gradient, self._loss, self._place = params, gradient, loss, place
+
+    def _lift(self, rows: Tensor) -> Tensor:
+        """One client's row."""
+        return rows[self._place]
+
+    def _load(self, model: Model) -> None:
+        if model["params"] is not self._params:
+            self._params.copy_(model["params"])
+
+    def _weights(self, rows: int) -> tuple[list[Weights], list[Weights]]:
+        if rows not in self._views:
+            self._views[rows] = self._dense.views(self.models[:rows]), self._dense.views(self.gradients[:rows])
+        return self._views[rows]
+
+    def working(self, model: Model) -> Model:
+        self._load(model)
+        return {**model, "params": self._params}
+
+    def release(self, working: Model) -> Model:
+        return {key: value.clone() for key, value in working.items()}
+
+    def gradient(self, model: Model, batch: Split, rng: Generator | None = None) -> tuple[Tensor, Tensor]:
+        self._load(model)
+        x, y, share = cast(_Batch, batch).stacked
+        self._active = len(x)
+        models, gradients = self._weights(self._active)
+        self.losses[: self._active] = self._dense.gradient(models, x, y, share, gradients)
+        return self._loss.clone(), self._gradient
+
+    def evaluate(self, model: Model, split: Split) -> Score:
+        self._load(model)
+        part = cast(_Data, split).part
+        right, loss = _evaluate(self._dense, self._weights(len(self.models))[0], part)
+        even = len(set(part.sizes)) == 1
+        return Score(cast(Tensor, self._lift(right) if even else _Right(part.kind)), cast(float, self._lift(loss)))
+
+    def steps(self, turn: Turn) -> int:
+        counts = {-(-size // turn.solver.batch) for size in self._train.sizes}
+        if len(counts) > 1:
+            raise Uneven("batches" if turn.solver.batch == self.turn.solver.batch else "train")
+        return turn.epochs * counts.pop()
+
+    def batches(self, turn: Turn, role: str) -> Iterator[tuple[Split, None]]:
+        """The first batch of every client, the second, and so on, for the rows that have one.
+
+        An epoch of the largest client is drawn up at a time; a smaller one begins epochs of its own meanwhile.
+        """
+        part, source = self._train, self._train.source
+        largest = max(part.sizes)
+        batch = max(1, min(turn.solver.batch, largest))
+        spans = [-(-size // batch) * batch for size in part.sizes]  # places of an epoch, padding included
+        window = max(spans)
+        table = np.full((len(spans), 2 * window), -1)  # an epoch may reach into the next window
+        drawn = [0] * len(spans)
+        for number in range(turn.epochs if largest else 0):
+            table[:, :window], table[:, window:] = table[:, window:], -1
+            for at, (size, span) in enumerate(zip(part.sizes, spans, strict=True)):
+                while size and drawn[at] < turn.epochs and drawn[at] * span < (number + 1) * window:
+                    order = torch.randperm(size, generator=self._turns[at].rng(role, drawn[at] + 1))
+                    start = drawn[at] * span - number * window
+                    table[at, start : start + size] = order.numpy()
+                    drawn[at] += 1
+            index = torch.from_numpy(table[:, :window].copy()).view(len(spans), -1, batch).transpose(0, 1)
+            there = index >= 0
+            counts = there.sum(2)  # [steps, m]
+            share = (there.to(self.dtype) / counts.clamp(min=1)[:, :, None]).to(self.device)
+            index = index.clamp(min=0).to(self.device) + part.starts[:, None]  # padding: the client's own first example
+            y = source.y[index]
+            shapes = zip((counts > 0).sum(1).tolist(), counts.amax(1).tolist(), strict=True)
+            for step, (rows, width) in enumerate(shapes):
+                chosen = step, slice(rows), slice(width)
+                x = source.x.index_select(0, index[chosen].flatten()).view(rows, width, -1)
+                yield cast(Split, _Batch(x, y[chosen], share[chosen], source.shape, self._lift)), None
+
+    def descent(self, turn: Turn, params: Tensor) -> Callable[[Tensor], None]:
+        """For the working vectors and the last gradient, in the rows that it was for."""
+        solver, rate = turn.solver, turn.solver.rate_at(turn.round)
+        models, gradients = self.models, self.gradients
+        if solver.optimizer == "adam":
+            first, second = torch.zeros_like(models), torch.zeros_like(models)
+            count = torch.zeros((), device=self.device)
+            usual = Adam([models], lr=rate).defaults
+
+            def adam_step(gradient: Tensor) -> None:
+                rows = slice(self._active)
+                adam(
+                    [models[rows]],
+                    [gradients[rows]],
+                    [first[rows]],
+                    [second[rows]],
+                    [],
+                    [count],
+                    fused=True,
+                    amsgrad=False,
+                    beta1=usual["betas"][0],
+                    beta2=usual["betas"][1],
+                    lr=rate,
+                    weight_decay=usual["weight_decay"],
+                    eps=usual["eps"],
+                    maximize=False,
+                )
+
+            return adam_step
+
+        velocity = torch.zeros_like(models) if solver.momentum else None
+
+        def sgd_step(gradient: Tensor) -> None:
+            rows = slice(self._active)
+            step = gradients[rows]
+            if velocity is not None:
+                step = velocity[rows].mul_(solver.momentum).add_(step)
+            models[rows].add_(step, alpha=-rate)
+
+        return sgd_step
+
+
+def _refuse(role: str, epoch: int) -> NoReturn:
+    raise NotImplementedError("its turn draws random numbers of its own")
