@@ -7,7 +7,7 @@ rounds[-1].personal(0)["params"]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -111,6 +111,7 @@ def run(
     workers: int = 1,
     start: Progress | None = None,
     stop_after: int | None = None,
+    engine: Callable[..., Iterator[Round]] = simulate,
     **participation: Any,
 ) -> list[Seen]:
     """The rounds of a run; `stop_after` leaves it early, though the federation is planned for all rounds."""
@@ -120,7 +121,7 @@ def run(
     fed = federation_of(at, rounds, seed)
     solver = solver_of(method) if solver is None else solver
     rule = Participation(epochs=epochs, **participation)
-    steps = simulate(method, on, at, fed, solver, rule, workers=workers, start=start)
+    steps = engine(method, on, at, fed, solver, rule, workers=workers, start=start)
     out = []
     for report in steps:
         seen = Seen(*report)

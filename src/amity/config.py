@@ -67,7 +67,11 @@ class Run:
     )
     init_from: str = option("none", "start from the weights in this safetensors file")
     seed: int = option(0, "seed of data split, first weights and every random draw", at_least=0)
-    workers: int | Literal["auto"] = option("auto", "threads; auto: all cores; results do not depend on it", at_least=1)
+    engine: Literal["auto", "ray"] = option("auto", "auto: threads of this process; ray: processes of a Ray cluster")
+    ray_address: str = option("local", "the Ray cluster: local starts one for this run, auto joins a running one")
+    workers: int | Literal["auto"] = option(
+        "auto", "threads, or processes with ray; auto: all cores; results do not depend on it", at_least=1
+    )
     device: str = option("cpu", "where to compute: cpu, cuda, cuda:1, mps")
     participation: float = _borrowed("participation")
     drop: float = _borrowed("drop")

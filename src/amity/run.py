@@ -24,6 +24,7 @@ from amity import methods, models, record
 from amity.config import Run
 from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Solver, Validating
 from amity.data import Silos, deal, load
+from amity.engines import ray
 from amity.engines.simulate import Notify, federation_of, personal_models, simulate
 from amity.methods.pooled import Pooled
 from amity.options import nearest
@@ -86,7 +87,7 @@ class Prepared(NamedTuple):
             "model": self.run.model,
             "clients": self.run.clients,
             "seed": self.run.seed,
-            "engine": "simulate",
+            "engine": "ray" if self.run.engine == "ray" else "simulate",
             "version": version("amity"),
             "groups": None if groups is None else groups.tolist(),
             "notes": list(self.silos.notes),
@@ -109,6 +110,8 @@ def prepare(
     """Resolve and check everything that can be checked before round 1."""
     if method is not None and run.settings:
         raise InputError("settings go to a method named in the run, got a method of your own: set its fields instead")
+    if run.engine == "ray":
+        ray.check(run.device)
     label = run.method if method is None else type(method).__name__.lower()
     built = methods.build(run.method, run.settings) if method is None else method
     share = _validation(run, label, built, silos)
@@ -234,7 +237,8 @@ def _rounds(
         if notify is not None:
             notify(phase, done, total)
 
-    rounds = simulate(
+    engine = functools.partial(ray.spread, address=run.ray_address) if run.engine == "ray" else simulate
+    rounds = engine(
         method,
         task,
         silos.silos,
