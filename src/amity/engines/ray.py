@@ -20,8 +20,8 @@ import secrets
 import tempfile
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple, Self, overload
@@ -110,8 +110,8 @@ def spread(
                         if hosts.was_read(report.progress):
                             start = report.progress
                         del report  # or the states before this round would stay alive through the next
-                except _StatesLost:
-                    hosts.repeat(0 if start is None else start.round, done)
+                except _StatesLost as lost:
+                    hosts.repeat(str(lost), 0 if start is None else start.round, done)
 
 
 @contextmanager
@@ -152,7 +152,7 @@ def _keep_private() -> None:
 
 
 class _StatesLost(Exception):
-    """A machine is gone with the states of its clients."""
+    """A machine is gone with the states of its clients. The text is their names."""
 
 
 class _Call(NamedTuple):
@@ -195,9 +195,8 @@ class _Workers:
         try:
             for host in self._hosts:
                 host.actor = self._actor()
-            calls = {at: self._setup(host) for at, host in enumerate(self._hosts)}
-            for at, reply in self._gather(calls):
-                self._hosts[at].node = reply[0]
+            for at, (node,) in self._gather((at, self._setup(host)) for at, host in enumerate(self._hosts)):
+                self._hosts[at].node = node
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
@@ -206,15 +205,16 @@ class _Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        up = self._ray.is_initialized()  # Ray ends itself when the program does, and would start again if asked
         for states in list(self._reported):  # whoever holds the progress of a round may still want them
-            states.close()
+            states.close(fetch=up)
         for host in self._hosts:
-            if host.actor is not None:
+            if up and host.actor is not None:
                 self._ray.kill(host.actor)
 
     def begin(self, states: Mapping[int, State] | None = None) -> None:
         self._kept = {client: self._ray.put(_packed(state)) for client, state in (states or {}).items()}
-        for _ in self._gather({at: self._beginning(host) for at, host in enumerate(self._hosts)}):
+        for _ in self._gather((at, self._beginning(host)) for at, host in enumerate(self._hosts)):
             pass
 
     def states(self) -> _Distant:
@@ -228,11 +228,10 @@ class _Workers:
         wanted = set(asked)
         mine = {at: [c for c in host.clients if c in wanted] for at, host in enumerate(self._hosts)}
         mine = {at: clients for at, clients in mine.items() if clients}
-        messages = self._sent(exchange.sent, mine)
-        calls = {
-            at: _Call("train", (round, clients, lost & set(clients), *messages[at]), 1 + len(clients))
-            for at, clients in mine.items()
-        }
+        calls = (
+            (at, _Call("train", (round, mine[at], lost & set(mine[at]), *message), 1 + len(mine[at])))
+            for at, message in self._sent(exchange.sent, mine)
+        )
         for at, (answer, *states) in self._gather(calls):
             self._traffic.kept += answer.kept
             self._kept |= {c: s for c, s in zip(mine[at], states, strict=True) if c in answer.uploads}
@@ -243,8 +242,8 @@ class _Workers:
 
     def evaluate(self, round: int, receive: Sent | None) -> Iterator[tuple[int, Score]]:
         mine = {at: host.clients for at, host in enumerate(self._hosts)}
-        messages = {at: (None, None) for at in mine} if receive is None else self._sent(receive, mine)
-        calls = {at: _Call("evaluate", (round, clients, *messages[at])) for at, clients in mine.items()}
+        messages = ((at, (None, None)) for at in mine) if receive is None else self._sent(receive, mine)
+        calls = ((at, _Call("evaluate", (round, mine[at], *message))) for at, message in messages)
         for at, (answer,) in self._gather(calls):
             for place, client in enumerate(mine[at]):
                 if answer.relations is not None:
@@ -271,11 +270,13 @@ class _Workers:
     def was_read(self, progress: Progress) -> bool:
         return isinstance(progress.clients, _Distant) and progress.clients.read
 
-    def repeat(self, since: int, done: int) -> None:
-        """Say why rounds come again. States of the time after `since` are void."""
-        self._kept = {}
-        what = f"rounds {since + 1} to {done} were repeated" if done > since else "nothing was lost"
-        self._news.append(f"a machine was lost with the states of its silos: {what}")
+    def repeat(self, lost: str, since: int, done: int) -> None:
+        """Say why rounds come again: all that were begun after `since`."""
+        if len(self._news) >= 2 * DEATHS:
+            raise InputError(
+                f"the states of {lost} were lost again and again in one round: look at the cluster's disks"
+            )
+        self._news.append(f"a machine was lost with {lost}: rounds {since + 1} to {done + 1} were done again by others")
 
     def read(self, kept: Mapping[int, Any]) -> list[State]:
         """The states behind references; first states are made again."""
@@ -285,26 +286,28 @@ class _Workers:
         owned = {client: {key: _own(value) for key, value in arrays.items()} for client, arrays in found.items()}
         return [owned.get(c) or method.init_client(task, fed, c) for c in range(fed.clients)]
 
-    def _gather(self, calls: Mapping[int, _Call]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Answers as they come: the first return value, and references to the others. Lost workers are replaced."""
-        waiting: dict[Any, tuple[int, list[Any]]] = {}
+    def _gather(self, calls: Iterable[tuple[int, _Call]]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Answers as they come: the first return value, and references to the others. Lost workers are replaced.
 
-        def submit(at: int) -> None:
-            call = calls[at]
+        A worker begins while the calls of the others are still being made.
+        """
+        waiting: dict[Any, tuple[int, _Call, list[Any]]] = {}
+
+        def submit(at: int, call: _Call) -> None:
             made = getattr(self._hosts[at].actor, call.name).options(num_returns=call.returns).remote(*call.arguments)
             first, *others = made if call.returns > 1 else [made]
-            waiting[first] = at, others
+            waiting[first] = at, call, others
 
-        for at in calls:
-            submit(at)
+        for at, call in calls:
+            submit(at, call)
         while waiting:
             (ready,), _ = self._ray.wait(list(waiting), num_returns=1)
-            at, others = waiting.pop(ready)
+            at, call, others = waiting.pop(ready)
             try:
                 answer = self._got(ready)
             except _Dead as error:
                 self._replace(at, error)
-                submit(at)
+                submit(at, call)
                 continue
             self._traffic.up += _size(answer)
             yield at, (answer, *others)
@@ -342,6 +345,8 @@ class _Workers:
             except _Dead as error:
                 reason = error
                 continue
+            except _StatesLost as error:
+                raise _StatesLost(names) from error
             self._news.append(f"a worker died ({reason}): {names} were redone by another")
             return
 
@@ -360,19 +365,17 @@ class _Workers:
         known = [client for client in host.clients if client in self._kept]
         return _Call("begin", (known, *(self._kept[client] for client in known)))
 
-    def _sent(self, sent: Sent, mine: Mapping[int, list[int]]) -> dict[int, tuple[Any, Any]]:
+    def _sent(self, sent: Sent, mine: Mapping[int, list[int]]) -> Iterator[tuple[int, tuple[Any, Any]]]:
         """References to what each worker is sent: what all share, and what is its clients' own."""
         shared, each = _split(sent.down)
         nodes = {self._hosts[at].node for at in mine}
         self._traffic.down += len(nodes) * _size(shared)
         common = self._ray.put(shared)
-        messages = {}
         for at, clients in mine.items():
             places = torch.tensor([sent.at[client] for client in clients])
             own = {key: _array(value[places]) for key, value in each.items()}
             self._traffic.down += _size(own)
-            messages[at] = common, self._ray.put(own)
-        return messages
+            yield at, (common, self._ray.put(own))
 
 
 class _Dead(Exception):
@@ -385,6 +388,7 @@ class _Distant(Sequence[State]):
     def __init__(self, workers: _Workers, kept: dict[int, Any]) -> None:
         self._workers: _Workers | None = workers
         self._count = workers._plan.fed.clients
+        self._lost: type[Exception] = workers._ray.exceptions.RayError
         self._kept = kept
         self._states: list[State] | None = None
 
@@ -392,12 +396,11 @@ class _Distant(Sequence[State]):
     def read(self) -> bool:
         return self._states is not None
 
-    def close(self) -> None:
-        """Fetch while there are workers to fetch from."""
-        try:
-            self._fetched()
-        except Exception:  # the run ends anyway, for another reason or with this one when somebody reads
-            pass
+    def close(self, fetch: bool) -> None:
+        """Fetch while there is somewhere to fetch from."""
+        if fetch:
+            with suppress(self._lost):  # an error for whoever reads them
+                self._fetched()
         self._workers, self._kept = None, {}
 
     def __len__(self) -> int:
