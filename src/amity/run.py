@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -161,6 +162,13 @@ def execute(
     """
     prepared = prepare(run, silos or silos_of(run, data_dir), model=model, method=method)
     return carry_out(prepared, out=out, resume=resume, force=force, notify=notify, on_round=on_round)
+
+
+def workplace(run: Run) -> AbstractContextManager[None]:
+    """What several runs may share: a Ray cluster, where they use one. Each would otherwise start its own."""
+    if run.engine != "ray":
+        return nullcontext()
+    return ray.cluster(run.ray_address, _count(run.workers) or os.cpu_count() or 1)
 
 
 def check_target(prepared: Prepared, path: str | Path, *, resume: bool = False, force: bool = False) -> None:

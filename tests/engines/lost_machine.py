@@ -48,7 +48,7 @@ def main() -> None:
         phases: list[str] = []
         for report in engine.spread(*parts, **how, notify=notify):
             if report.round == 1:
-                kept = list(report.progress.clients._kept.values())  # type: ignore[attr-defined]
+                kept = [state.reference for state in report.progress.clients._kept.values()]  # type: ignore[attr-defined]
                 found = get_object_locations(kept)
                 places.extend(found[reference]["node_ids"] for reference in kept)
                 if read:

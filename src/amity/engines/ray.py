@@ -132,15 +132,19 @@ def cluster(address: str, workers: int) -> Iterator[None]:
             own = {"num_cpus": workers, "include_dashboard": False, "_temp_dir": folder}
             own["_system_config"] = {"worker_niceness": 0}  # Ray's 15 is for workers beside somebody's other work
         try:
-            ray.init(address, log_to_driver=False, logging_level="ERROR", configure_logging=False, **own)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise InputError(
-                f"cannot join the Ray cluster {address!r} ({_reason(error)}): start it, or use --ray-address local"
-            ) from error
-        try:
+            _join(ray, address, own)
             yield
         finally:
             ray.shutdown()
+
+
+def _join(ray: Any, address: str, own: Mapping[str, Any]) -> None:
+    try:
+        ray.init(address, log_to_driver=False, logging_level="ERROR", configure_logging=False, **own)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise InputError(
+            f"cannot join the Ray cluster {address!r} ({_reason(error)}): start it, or use --ray-address local"
+        ) from error
 
 
 def _keep_private() -> None:
@@ -153,6 +157,13 @@ def _keep_private() -> None:
 
 class _StatesLost(Exception):
     """A machine is gone with the states of its clients. The text is their names."""
+
+
+class _State(NamedTuple):
+    """A client's state, in the memory of the machine where it came to be."""
+
+    reference: Any
+    size: int  # in bytes
 
 
 class _Call(NamedTuple):
@@ -180,7 +191,7 @@ class _Workers:
         self._silos = silos
         self._traffic = traffic
         self._recipe = _pickled(plan)
-        self._kept: dict[int, Any] = {}  # client -> reference to its state; none where it is still the first
+        self._kept: dict[int, _State] = {}  # none for a client that has its first state
         self._news: list[str] = []
         self._reported: weakref.WeakSet[_Distant] = weakref.WeakSet()
         self._relations: dict[int, Tensor] = {}
@@ -194,7 +205,7 @@ class _Workers:
     def __enter__(self) -> Self:
         try:
             for host in self._hosts:
-                host.actor = self._actor()
+                host.actor = self._actor(cores=1)
             for at, (node,) in self._gather((at, self._setup(host)) for at, host in enumerate(self._hosts)):
                 self._hosts[at].node = node
         except BaseException as error:
@@ -213,7 +224,8 @@ class _Workers:
                 self._ray.kill(host.actor)
 
     def begin(self, states: Mapping[int, State] | None = None) -> None:
-        self._kept = {client: self._ray.put(_packed(state)) for client, state in (states or {}).items()}
+        packed = {client: _packed(state) for client, state in (states or {}).items()}
+        self._kept = {client: _State(self._ray.put(arrays), _size(arrays)) for client, arrays in packed.items()}
         for _ in self._gather((at, self._beginning(host)) for at, host in enumerate(self._hosts)):
             pass
 
@@ -233,10 +245,10 @@ class _Workers:
             for at, message in self._sent(exchange.sent, mine)
         )
         for at, (answer, *states) in self._gather(calls):
-            self._traffic.kept += answer.kept
-            self._kept |= {c: s for c, s in zip(mine[at], states, strict=True) if c in answer.uploads}
-            for client in mine[at]:
+            for client, state in zip(mine[at], states, strict=True):
                 if client in answer.uploads:
+                    self._kept[client] = _State(state, answer.sizes[client])
+                    self._traffic.kept += answer.sizes[client]
                     exchange.deliver(client, {}, {key: _seen(value) for key, value in answer.uploads[client].items()})
                 yield client, answer.refused.get(client)
 
@@ -274,17 +286,17 @@ class _Workers:
         """Say why rounds come again: all that were begun after `since`."""
         if len(self._news) >= 2 * DEATHS:
             raise InputError(
-                f"the states of {lost} were lost again and again in one round: look at the cluster's disks"
+                f"the states of {lost} were lost again and again in one round: look at the cluster's machines"
             )
         self._news.append(f"a machine was lost with {lost}: rounds {since + 1} to {done + 1} were done again by others")
 
-    def read(self, kept: Mapping[int, Any]) -> list[State]:
+    def read(self, kept: Mapping[int, _State]) -> list[State]:
         """The states behind references; first states are made again."""
         method, task, fed, *_ = self._plan
-        found = dict(zip(kept, self._ray.get(list(kept.values())), strict=True))
-        self._traffic.states += sum(_size(arrays) for arrays in found.values())
+        found = dict(zip(kept, self._ray.get([state.reference for state in kept.values()]), strict=True))
+        self._traffic.states += sum(state.size for state in kept.values())
         owned = {client: {key: _own(value) for key, value in arrays.items()} for client, arrays in found.items()}
-        return [owned.get(c) or method.init_client(task, fed, c) for c in range(fed.clients)]
+        return [owned[c] if c in owned else method.init_client(task, fed, c) for c in range(fed.clients)]
 
     def _gather(self, calls: Iterable[tuple[int, _Call]]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Answers as they come: the first return value, and references to the others. Lost workers are replaced.
@@ -309,6 +321,8 @@ class _Workers:
                 self._replace(at, error)
                 submit(at, call)
                 continue
+            except _StatesLost as error:
+                raise _StatesLost(self._names(at)) from error
             self._traffic.up += _size(answer)
             yield at, (answer, *others)
 
@@ -330,14 +344,14 @@ class _Workers:
         host = self._hosts[at]
         while True:
             host.deaths += 1
-            names = _listed([self._silos[client].name for client in host.clients])
+            names = self._names(at)
             if host.deaths == DEATHS:
                 raise InputError(
                     f"the worker of {names} died {DEATHS} times in one round ({reason}): "
                     "look at its memory, then continue with --resume"
                 ) from reason
             self._ray.kill(host.actor)
-            host.actor = self._actor()
+            host.actor = self._actor(cores=0)  # there may be no free one: then beside others
             try:
                 for call in (self._setup(host), self._beginning(host)):
                     answer = self._got(getattr(host.actor, call.name).remote(*call.arguments))
@@ -350,11 +364,13 @@ class _Workers:
             self._news.append(f"a worker died ({reason}): {names} were redone by another")
             return
 
-    def _actor(self) -> Any:
-        """On a free core of any machine, else beside others."""
-        free = self._ray.available_resources().get("CPU", 0) >= 1 or not self._kept
-        remote = self._ray.remote(_Worker)
-        return remote.options(num_cpus=1 if free else 0, scheduling_strategy="SPREAD").remote()
+    def _names(self, at: int) -> str:
+        names = [self._silos[client].name for client in self._hosts[at].clients]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return f"silos {', '.join(names[:3])}{more}" if len(names) > 1 else f"silo {names[0]}"
+
+    def _actor(self, cores: int) -> Any:
+        return self._ray.remote(_Worker).options(num_cpus=cores, scheduling_strategy="SPREAD").remote()
 
     def _setup(self, host: _Host) -> _Call:
         data = {client: _packed_silo(self._silos[client]) for client in host.clients}
@@ -362,8 +378,9 @@ class _Workers:
         return _Call("set_up", (self._recipe, self._ray.put(data)))
 
     def _beginning(self, host: _Host) -> _Call:
-        known = [client for client in host.clients if client in self._kept]
-        return _Call("begin", (known, *(self._kept[client] for client in known)))
+        known = {client: self._kept[client] for client in host.clients if client in self._kept}
+        self._traffic.states += sum(state.size for state in known.values())
+        return _Call("begin", (list(known), *(state.reference for state in known.values())))
 
     def _sent(self, sent: Sent, mine: Mapping[int, list[int]]) -> Iterator[tuple[int, tuple[Any, Any]]]:
         """References to what each worker is sent: what all share, and what is its clients' own."""
@@ -385,7 +402,7 @@ class _Dead(Exception):
 class _Distant(Sequence[State]):
     """States that lie at the workers, fetched when first read."""
 
-    def __init__(self, workers: _Workers, kept: dict[int, Any]) -> None:
+    def __init__(self, workers: _Workers, kept: dict[int, _State]) -> None:
         self._workers: _Workers | None = workers
         self._count = workers._plan.fed.clients
         self._lost: type[Exception] = workers._ray.exceptions.RayError
@@ -425,7 +442,7 @@ class _Distant(Sequence[State]):
 class _Trained(NamedTuple):
     uploads: dict[int, Arrays]
     refused: dict[int, str]
-    kept: int  # bytes
+    sizes: dict[int, int]  # of the states that follow
 
 
 class _Evaluated(NamedTuple):
@@ -459,8 +476,9 @@ class _Worker:
         done = dict(self._crew.train(round, clients, lost, outbox))
         refused = {client: why for client, why in done.items() if why is not None}
         after = dict(zip(self._clients, self._crew.states(), strict=True))
-        states = [{} if client in refused else _packed(after[client]) for client in clients]
-        return _Trained(outbox.uploads, refused, sum(_size(state) for state in states)), *states
+        states = {client: {} if client in refused else _packed(after[client]) for client in clients}
+        sizes = {client: _size(state) for client, state in states.items()}
+        return _Trained(outbox.uploads, refused, sizes), *states.values()
 
     def evaluate(self, round: int, clients: list[int], shared: Any, each: Arrays | None) -> _Evaluated:
         receive = None if each is None else Sent(clients, _joined(shared, each, len(clients)))
@@ -578,8 +596,3 @@ def _reason(error: BaseException) -> str:
     """Ray's messages are long. What a worker could not even begin with stands at their end."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return (lines[-1] if "creation task" in lines[0] else lines[0]).rstrip(".")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"silos {', '.join(names[:3])}{more}" if len(names) > 1 else f"silo {names[0]}"
