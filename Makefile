@@ -50,7 +50,7 @@ demo: setup  ## compare eight methods on 20 silos; the report is runs/demo/repor
 
 # One thread per worker: two workers with a thread pool each would fight over the cores.
 test: setup  ## run the fast test suite (long reference runs: .venv/bin/pytest -m slow)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup  ## formatting, lint and types
 	$(BIN)/ruff format --check .

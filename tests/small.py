@@ -7,7 +7,7 @@ rounds[-1].personal(0)["params"]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def run(
     epochs: int = 2,
     solver: Solver | None = None,
     workers: int = 1,
-    engine: Engine = "loop",
+    engine: Engine | Callable[..., Iterator[Round]] = "loop",
     start: Progress | None = None,
     matrix_dir: Path | None = None,
     stop_after: int | None = None,
@@ -124,8 +124,9 @@ def run(
     fed = federation_of(at, rounds, seed)
     solver = solver_of(method) if solver is None else solver
     rule = Participation(epochs=epochs, **participation)
-    how: Any = {"workers": workers, "engine": engine, "matrix_dir": matrix_dir}
-    steps = simulate(method, on, at, fed, solver, rule, start=start, **how)
+    how: Any = {"workers": workers, "engine": engine} if isinstance(engine, str) else {"workers": workers}
+    begin = partial(simulate, matrix_dir=matrix_dir) if isinstance(engine, str) else engine
+    steps = begin(method, on, at, fed, solver, rule, start=start, **how)
     out = []
     for report in steps:
         seen = Seen(*report)

@@ -325,7 +325,7 @@ def _carry_out(
 ) -> None:
     """Prepare all, so that a mistake in the last is found before the first has begun; then run and report."""
     from amity import record
-    from amity.run import carry_out, check_target, prepare, silos_of
+    from amity.run import carry_out, check_target, prepare, silos_of, workplace
 
     if resume and force:
         raise InputError("--resume continues a run, --force replaces it: give one of them")
@@ -338,15 +338,16 @@ def _carry_out(
         check_target(ready, target, resume=resume, force=force)
     for note in dict.fromkeys(note for ready in prepared for note in ready.silos.notes):
         err.print(escape(f"note: {note}"), style="dim", highlight=False, soft_wrap=True)
-    for ready, target in zip(prepared, targets, strict=True):
-        try:
-            with _shown(ready) as (notify, on_round):
-                carry_out(ready, out=target, resume=resume, force=force, notify=notify, on_round=on_round)
-        except KeyboardInterrupt:
-            err.print(
-                escape(f"interrupted: {target} is readable, --resume continues it"), highlight=False, soft_wrap=True
-            )
-            raise
+    with workplace(runs[0]):
+        for ready, target in zip(prepared, targets, strict=True):
+            try:
+                with _shown(ready) as (notify, on_round):
+                    carry_out(ready, out=target, resume=resume, force=force, notify=notify, on_round=on_round)
+            except KeyboardInterrupt:
+                err.print(
+                    escape(f"interrupted: {target} is readable, --resume continues it"), highlight=False, soft_wrap=True
+                )
+                raise
     _report([record.read(target) for target in targets], report)
 
 

@@ -67,10 +67,15 @@ class Run:
     )
     init_from: str = option("none", "start from the weights in this safetensors file")
     seed: int = option(0, "seed of data split, first weights and every random draw", at_least=0)
-    workers: int | Literal["auto"] = option("auto", "threads; auto: all cores; results do not depend on it", at_least=1)
-    engine: Literal["auto", "loop", "stacked"] = option(
-        "auto", "silos one by one, or small dense models all at once; auto: by the model; equal up to rounding"
+    workers: int | Literal["auto"] = option(
+        "auto", "threads, or processes with ray; auto: all cores; results do not depend on it", at_least=1
     )
+    engine: Literal["auto", "loop", "stacked", "ray"] = option(
+        "auto",
+        "loop: silos one by one; stacked: small dense models all at once, equal up to rounding; auto: by the model; "
+        "ray: one by one in processes of a Ray cluster",
+    )
+    ray_address: str = option("local", "the Ray cluster: local starts one for this run, auto joins a running one")
     matrix_dir: str = option("none", "keep matrices of models in memory-mapped files in this directory")
     device: str = option("cpu", "where to compute: cpu, cuda, cuda:1, mps")
     participation: float = _borrowed("participation")

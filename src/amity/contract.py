@@ -228,7 +228,7 @@ class Progress(NamedTuple):
 
     round: int
     server: State
-    clients: list[State]
+    clients: Sequence[State]  # no list where states stay with distant workers: fetched when first read
 
 
 class Round(NamedTuple):

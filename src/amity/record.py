@@ -58,7 +58,7 @@ SERVER, CLIENTS, SCORES, PROGRESS = PARTS = (
 TOLD = ("method", "data", "setting", "model", "clients", "seed", "engine", "version")
 """Facts that the summary repeats; `create` needs them all. "groups" is used where it is given."""
 
-FREE = ("rounds", "workers", "engine", "matrix_dir")
+FREE = ("rounds", "workers", "engine", "ray_address", "matrix_dir")
 """Top-level configuration keys that may change on resume; rounds may only grow."""
 
 SMALL = 64_000_000  # bytes of state that take no noticeable time to write
@@ -499,14 +499,15 @@ class Recorder:
     def checkpoint_due(self, progress: Progress, every: int | Literal["auto"]) -> bool:
         """Whether to write a checkpoint after this round. Always after the last; 0 means only then.
 
-        "auto": every round while the state is small, else when two minutes have passed.
+        "auto": every round while the state is small and at hand, else when two minutes have passed.
         """
         if progress.round >= self.config["rounds"]:
             return True
         if every != "auto":
             return every > 0 and progress.round % every == 0
-        size = nbytes(progress.server) + sum(nbytes(client) for client in progress.clients)
-        return size < SMALL or time.perf_counter() - self._saved >= SELDOM
+        here = isinstance(progress.clients, list)
+        small = here and nbytes(progress.server) + sum(nbytes(client) for client in progress.clients) < SMALL
+        return small or time.perf_counter() - self._saved >= SELDOM
 
     def checkpoint(self, progress: Progress) -> None:
         """Make this round the one to continue from. A crash leaves the old checkpoint or the new one."""

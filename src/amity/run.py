@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +25,9 @@ from amity import methods, models, record
 from amity.config import Run
 from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Solver, Validating
 from amity.data import Silos, deal, load
+from amity.engines import ray
 from amity.engines.simulate import Notify, federation_of, personal_models, simulate
+from amity.engines.stacked import Engine
 from amity.matrices import check_folder
 from amity.methods.pooled import Pooled
 from amity.options import nearest
@@ -87,7 +90,7 @@ class Prepared(NamedTuple):
             "model": self.run.model,
             "clients": self.run.clients,
             "seed": self.run.seed,
-            "engine": "simulate",
+            "engine": "ray" if self.run.engine == "ray" else "simulate",
             "version": version("amity"),
             "groups": None if groups is None else groups.tolist(),
             "notes": list(self.silos.notes),
@@ -110,6 +113,8 @@ def prepare(
     """Resolve and check everything that can be checked before round 1."""
     if method is not None and run.settings:
         raise InputError("settings go to a method named in the run, got a method of your own: set its fields instead")
+    if run.engine == "ray":
+        ray.check(run.device)
     label = run.method if method is None else type(method).__name__.lower()
     built = methods.build(run.method, run.settings) if method is None else method
     share = _validation(run, label, built, silos)
@@ -163,6 +168,13 @@ def execute(
     return carry_out(prepared, out=out, resume=resume, force=force, notify=notify, on_round=on_round)
 
 
+def workplace(run: Run) -> AbstractContextManager[None]:
+    """What several runs may share: a Ray cluster, where they use one. Each would otherwise start its own."""
+    if run.engine != "ray":
+        return nullcontext()
+    return ray.cluster(run.ray_address, _count(run.workers) or os.cpu_count() or 1)
+
+
 def check_target(prepared: Prepared, path: str | Path, *, resume: bool = False, force: bool = False) -> None:
     """Refuse a run directory before anything is computed or written."""
     if resume and record.holds_run(Path(path)):
@@ -186,8 +198,9 @@ def carry_out(
         check_target(prepared, path, resume=resume, force=force)
         log = _Log(prepared, path, keep=out is not None, resume=resume, force=force)
         end = _rounds(prepared, log, notify=notify, on_round=on_round)
+        here: Engine = "loop" if run.engine == "ray" else run.engine
         trained = personal_models(
-            method, task, silos.silos, fed, solver, run.who, end, workers=_count(run.workers), engine=run.engine
+            method, task, silos.silos, fed, solver, run.who, end, workers=_count(run.workers), engine=here
         )
         named = dict(zip(prepared.names, trained, strict=True))
         states = ((name, task.export_state(model)) for name, model in named.items())
@@ -239,7 +252,12 @@ def _rounds(
         if notify is not None:
             notify(phase, done, total)
 
-    rounds = simulate(
+    begin = (
+        functools.partial(ray.spread, address=run.ray_address)
+        if run.engine == "ray"
+        else functools.partial(simulate, engine=run.engine)
+    )
+    rounds = begin(
         method,
         task,
         silos.silos,
@@ -247,7 +265,6 @@ def _rounds(
         solver,
         run.who,
         workers=_count(run.workers),
-        engine=run.engine,
         start=log.begun,
         notify=watched,
         matrix_dir=None if run.matrix_dir == "none" else Path(run.matrix_dir),

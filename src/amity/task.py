@@ -63,6 +63,12 @@ class Task:
             self._start = self.import_state(start)
             self._template.load_state_dict(dict(start))  # frozen parameters are not part of a model
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_threads"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _threads=_Threads())
+
     def initial(self, fed: Federation, client: int | None = None) -> Model:
         """The first model: one for all, or a client's own (`init = independent`)."""
         if self._start is not None:

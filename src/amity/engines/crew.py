@@ -21,6 +21,7 @@ from amity.config import Participation
 from amity.contract import (
     Choosing,
     Data,
+    Download,
     Federation,
     InputError,
     Method,
@@ -55,14 +56,52 @@ class Plan(NamedTuple):
     rule: Participation
 
 
+class Sent:
+    """A download on its way to these clients. Called with one, it gives what that client gets to see."""
+
+    def __init__(self, who: Sequence[int], down: Download) -> None:
+        self.at = {client: position for position, client in enumerate(who)}
+        self.down = down
+
+    def __call__(self, client: int) -> State:
+        return self.down.to(self.at[client])
+
+
 class Exchange(Protocol):
     """How a client meets the server in one round."""
+
+    @property
+    def sent(self) -> Sent:
+        """What the server sends to all that are asked."""
 
     def receive(self, client: int) -> State:
         """What the server sends it."""
 
     def deliver(self, client: int, state: State, upload: State) -> State:
         """Take its upload; give back the state it goes on with."""
+
+
+class Clients(Protocol):
+    """Whoever hosts the clients: the crew below, in this process, or workers elsewhere."""
+
+    @property
+    def executed(self) -> Literal["loop", "stacked"]: ...
+
+    def notes(self) -> list[str]: ...
+
+    def begin(self, states: Mapping[int, State] | None = None) -> None: ...
+
+    def states(self) -> Sequence[State]: ...
+
+    def train(
+        self, round: int, asked: Sequence[int], lost: frozenset[int], exchange: Exchange
+    ) -> Iterator[tuple[int, str | None]]: ...
+
+    def evaluate(self, round: int, receive: Sent | None) -> Iterator[tuple[int, Score]]: ...
+
+    def relations(self) -> Tensor | None: ...
+
+    def holds(self) -> list[str] | None: ...
 
 
 class Crew:

@@ -27,7 +27,7 @@ from amity.contract import (
     State,
     nbytes,
 )
-from amity.engines.crew import Crew, Plan
+from amity.engines.crew import Clients, Crew, Plan, Sent
 from amity.engines.participation import Lot, draw, epochs_of
 from amity.engines.stacked import Engine, crew_of
 from amity.engines.uploads import Uploads, housed, share
@@ -66,18 +66,19 @@ def simulate(
     """
     plan = Plan(method, task, fed, solver, rule)
     with crew_of(engine, plan, dict(enumerate(silos)), workers) as crew:
-        yield from rounds(plan, crew, start, notify or _silent, matrix_dir)
+        yield from rounds(plan, crew, start, notify or silent, matrix_dir)
 
 
 def rounds(
-    plan: Plan, crew: Crew, start: Progress | None, notify: Notify, folder: Path | None = None
+    plan: Plan, crew: Clients, start: Progress | None, notify: Notify, folder: Path | None = None
 ) -> Iterator[Round]:
     """The server's side: ask, send, collect, aggregate, report."""
     crew.begin(None if start is None else dict(enumerate(start.clients)))
     server = plan.method.init_server(plan.task, plan.fed) if start is None else start.server
     done = 0 if start is None else start.round
     server = server if folder is None else housed(server, plan.fed.clients, folder)
-    share(server, crew.states(), range(plan.fed.clients))
+    if isinstance(crew, Crew):
+        share(server, crew.states(), range(plan.fed.clients))
     while done < plan.fed.rounds:
         report = _round(plan, crew, server, done + 1, notify, folder)
         server, done = report.progress.server, report.round
@@ -104,11 +105,11 @@ def personal_models(
         return crew.personals(progress.round, _after(plan, progress.server, progress.round)[0])
 
 
-def _silent(phase: str, done: int, total: int) -> None:
+def silent(phase: str, done: int, total: int) -> None:
     pass
 
 
-def _round(plan: Plan, crew: Crew, server: State, number: int, notify: Notify, folder: Path | None) -> Round:
+def _round(plan: Plan, crew: Clients, server: State, number: int, notify: Notify, folder: Path | None) -> Round:
     method, _, fed, _, rule = plan
     watch = _Watch()
     lot = draw(rule, fed, number)
@@ -124,7 +125,8 @@ def _round(plan: Plan, crew: Crew, server: State, number: int, notify: Notify, f
     if accepted:
         who = lot.asked[torch.tensor(accepted)]
         server = method.aggregate(server, who, uploads.rows(accepted), number)
-        uploads.settle(server, accepted, who.tolist(), crew.states())
+        if isinstance(crew, Crew):  # states that lie elsewhere share no memory with the server's
+            uploads.settle(server, accepted, who.tolist(), crew.states())
     watch.lap("aggregate")
 
     receive, eval_bytes = _after(plan, server, number)
@@ -155,7 +157,7 @@ def _download(plan: Plan, server: State, who: Tensor, round: int) -> Download:
     return plan.method.download(server, who, round, rng)
 
 
-def _train(crew: Crew, lot: Lot, down: Download, uploads: Uploads, number: int, notify: Notify) -> dict[int, str]:
+def _train(crew: Clients, lot: Lot, down: Download, uploads: Uploads, number: int, notify: Notify) -> dict[int, str]:
     """Let every asked client take its turn; return whose upload was refused, and why."""
     asked = lot.asked.tolist()
     refused = {}
@@ -168,17 +170,15 @@ def _train(crew: Crew, lot: Lot, down: Download, uploads: Uploads, number: int, 
     return refused
 
 
-def _after(plan: Plan, server: State, number: int) -> tuple[Callable[[int], State] | None, int]:
+def _after(plan: Plan, server: State, number: int) -> tuple[Sent | None, int]:
     """What clients are sent to evaluate after this round, for methods that ask for it, and its bytes."""
     if plan.method.evaluates != "server":
         return None, 0
     down = _download(plan, server, torch.arange(plan.fed.clients), number + 1)
-    return down.to, _sent_bytes(down, plan.fed.clients)
+    return Sent(range(plan.fed.clients), down), _sent_bytes(down, plan.fed.clients)
 
 
-def _evaluate(
-    crew: Crew, clients: int, receive: Callable[[int], State] | None, number: int, notify: Notify
-) -> list[Score]:
+def _evaluate(crew: Clients, clients: int, receive: Sent | None, number: int, notify: Notify) -> list[Score]:
     scores = {}
     notify("evaluate", 0, clients)
     for client, score in crew.evaluate(number, receive):
@@ -187,7 +187,7 @@ def _evaluate(
     return [scores[client] for client in range(clients)]
 
 
-def _weights(down: Download, asked: Tensor, crew: Crew, clients: int) -> Tensor | None:
+def _weights(down: Download, asked: Tensor, crew: Clients, clients: int) -> Tensor | None:
     relations = crew.relations()
     if relations is not None:
         return relations.double()
@@ -201,18 +201,18 @@ class _InProcess:
     """Download and upload as slices of shared memory."""
 
     def __init__(self, lot: Lot, down: Download, uploads: Uploads) -> None:
-        self._at = {client: position for position, client in enumerate(lot.asked.tolist())}
+        self.sent = Sent(lot.asked.tolist(), down)
         self._lost = lot.lost
-        self._down = down
         self._uploads = uploads
 
     def receive(self, client: int) -> State:
-        return self._down.to(self._at[client])
+        return self.sent(client)
 
     def deliver(self, client: int, state: State, upload: State) -> State:
         kept = self._uploads.apart(state)
-        self._uploads.put(self._at[client], upload)
-        return kept if client in self._lost else self._uploads.shared(self._at[client], kept, upload)
+        position = self.sent.at[client]
+        self._uploads.put(position, upload)
+        return kept if client in self._lost else self._uploads.shared(position, kept, upload)
 
 
 class _Watch:
