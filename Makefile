@@ -57,8 +57,8 @@ check: setup  ## formatting, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: setup  ## speed and memory benchmarks
-	$(BIN)/python benchmarks/run.py
+bench: setup  ## speed and memory, as ratios against baselines in the same run
+	$(BIN)/amity bench
 
 # The tool is large and needed here only: it is installed when first asked for.
 mutate: setup  ## break the method code in small ways and see whether the tests notice (long)
