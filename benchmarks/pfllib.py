@@ -77,6 +77,10 @@ def cases(quick: bool = False) -> dict[str, Work]:
     return found
 
 
+def baseline(case: str) -> str:
+    return case.replace("Amity", "PFLlib")
+
+
 def checkout() -> Path:
     given = os.environ.get(CHECKOUT, "")
     if not given or not (Path(given) / "system" / "main.py").is_file():

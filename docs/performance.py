@@ -37,18 +37,18 @@ and, with your own checkout of PFLlib, which runs as a separate program:
 
 Every case has a process of its own, which lives through all repeats: threads, memory settings and imports of one cannot
 help or harm another. Every repeat times all cases in turn, after one pass that does not count. *Speed* is the median
-over repeats of the baseline's time over the case's time in the same repeat (above 1: faster); the baseline is the first
-line. A target is met when the median over repeats is.
+over repeats of the baseline's time over the case's time in the same repeat (above 1: faster); the baseline has 1.00x. A
+target is met when the median over repeats is in its range.
 """
 
 SECTIONS = {
     "local": (
         "Local training",
-        "The *library-style loop* is written as libraries write it: clients one after the other, a DataLoader, default "
-        "memory order, torch's default Adam, the penalty in the loss, ReLU before the pool, all cores inside every "
-        "operation. The *bare loop* has Amity's tricks and none of its code: flat vectors, channels-last, fused Adam, a "
-        "thread per core. Useful FLOP/s count the multiplications and additions of the layers, forward and backward; "
-        "*matrix products* are those of 1024x1024 float32 matrices on the same threads.",
+        "The *library-style loop* is written as libraries write it: clients one after the other, a DataLoader, "
+        "default memory order, torch's default Adam, the penalty in the loss, ReLU before the pool, all cores inside "
+        "every operation. The *bare loop* has Amity's tricks and none of its code: flat vectors, channels-last, fused "
+        "Adam, a thread per core. Useful FLOP/s count the multiplications and additions of the layers, forward and "
+        "backward; *matrix products* are those of 1024x1024 float32 matrices on the same threads.",
     ),
     "round": (
         "A whole round",
@@ -84,9 +84,9 @@ def section(name: str, result: dict[str, Any]) -> str:
     parts = [f"## {title}", result["title"], text, f"{describe(result['machine'])}; {repeats} repeats."]
     if result["quick"]:
         parts.append("**Measured with --quick: these sizes are too small to tell anything.**")
-    parts.append(table(("", "median s", "min - max", "speed"), case_rows(result)))
+    parts.append(table(("", "median s", "least to most", "speed"), case_rows(result)))
     if result["goals"]:
-        parts.append(table(("", "median", "min - max", "target", ""), goal_rows(result)))
+        parts.append(table(("", "median", "least to most", "target", ""), goal_rows(result)))
     if name == "growth":
         parts.append(f"![time against silos, parameters and samples]({PLOT.name})")
     return "\n\n".join(part for part in [*parts, *result["notes"]] if part)

@@ -63,6 +63,7 @@ class Benchmark(NamedTuple):
     cases: list[str]
     goals: Sequence[Goal]
     notes: Sequence[str]
+    baselines: Mapping[str, str | None]  # case -> the one it is compared with
 
 
 class Missing(Exception):
@@ -114,14 +115,16 @@ def load(name: str, quick: bool) -> Benchmark:
     if not callable(getattr(module, "cases", None)):
         raise InputError(f"a benchmark needs a function cases, {name} has none: see src/amity/bench/local.py")
     title = " ".join((inspect.getdoc(module.cases) or inspect.getdoc(module) or name).split())
-    notes = module.notes() if callable(getattr(module, "notes", None)) else []
+    cases = list(cases_of(module, quick))
+    baseline = getattr(module, "baseline", lambda case: cases[0])
     return Benchmark(
         name if name in BENCHMARKS else path.stem,
         source,
         title,
-        list(cases_of(module, quick)),
+        cases,
         getattr(module, "GOALS", ()),
-        notes,
+        getattr(module, "notes", list)(),
+        {case: baseline(case) for case in cases},
     )
 
 
@@ -179,6 +182,6 @@ def measure(
         return done[1:]
 
 
-def ratios(repeats: Sequence[Repeat], case: str) -> list[float]:
-    """How much faster than the baseline, the first case, in every repeat."""
-    return [next(iter(repeat.values())).seconds / repeat[case].seconds for repeat in repeats]
+def ratios(repeats: Sequence[Repeat], case: str, baseline: str) -> list[float]:
+    """How much faster than the baseline in every repeat."""
+    return [repeat[baseline].seconds / repeat[case].seconds for repeat in repeats]

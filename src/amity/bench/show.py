@@ -53,19 +53,20 @@ def as_data(benchmark: Benchmark, repeats: Sequence[Repeat], quick: bool) -> dic
         "title": benchmark.title,
         "machine": machine(),
         "quick": quick,
-        "cases": {case: _case(repeats, case) for case in benchmark.cases},
+        "cases": {case: _case(repeats, case, benchmark.baselines[case]) for case in benchmark.cases},
         "goals": [_goal(goal, repeats) for goal in benchmark.goals],
         "notes": list(benchmark.notes),
     }
 
 
-def _case(repeats: Sequence[Repeat], case: str) -> dict[str, Any]:
+def _case(repeats: Sequence[Repeat], case: str, baseline: str | None) -> dict[str, Any]:
     samples = [repeat[case] for repeat in repeats]
     seconds = [sample.seconds for sample in samples]
     return {
         "seconds": seconds,
         "median": statistics.median(seconds),
-        "speed": statistics.median(ratios(repeats, case)),
+        "baseline": baseline,
+        "speed": None if baseline is None else statistics.median(ratios(repeats, case, baseline)),
         "figures": {key: [sample.figures[key] for sample in samples] for key in samples[0].figures},
     }
 
@@ -86,18 +87,23 @@ def show(result: dict[str, Any], out: Console) -> None:
     repeats = len(next(iter(result["cases"].values()))["seconds"])
     sizes = " With --quick: tiny sizes instead." if result["quick"] else ""
     title = f"{result['title']}{sizes} Repeats: {repeats}."
-    out.print(_table(title, ("", "median s", "min - max", "speed"), case_rows(result)))
+    out.print(_table(title, ("", "median s", "least to most", "speed"), case_rows(result)))
     if result["goals"]:
-        out.print(_table("", ("", "median", "min - max", "target", ""), goal_rows(result)))
+        out.print(_table("", ("", "median", "least to most", "target", ""), goal_rows(result)))
     for note in result["notes"]:
         out.print(escape(note), style="dim", highlight=False)
     out.print()
 
 
 def case_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Case, median seconds, their spread, speed against the first."""
+    """Case, median seconds, their spread, speed against its baseline where it has one."""
     return [
-        (case, f"{row['median']:.3f}", spread(row["seconds"], 3), f"{row['speed']:.2f}x")
+        (
+            case,
+            f"{row['median']:.3f}",
+            spread(row["seconds"], 3),
+            "" if row["speed"] is None else f"{row['speed']:.2f}x",
+        )
         for case, row in result["cases"].items()
     ]
 
@@ -111,7 +117,7 @@ def goal_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    return f"{min(values):.{digits}f} - {max(values):.{digits}f}"
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
 def target(goal: dict[str, Any]) -> str:
