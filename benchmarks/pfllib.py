@@ -97,8 +97,8 @@ def notes() -> list[str]:
     return [
         *said,
         "PFLlib also evaluates the loss on the training data; the lines without evaluation leave that out.",
-        "Its FedAMP trains each silo alone: the penalty has no gradient, and no silo starts from its cloud model. "
-        "Amity's collaborates.",
+        "In the version this was written for, its FedAMP trains each silo alone: the penalty is made of detached tensors, "
+        "and no silo starts from its cloud model. The work is the same up to that; Amity's silos collaborate.",
     ]
 
 

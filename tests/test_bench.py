@@ -7,6 +7,7 @@ import math
 import os
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from amity import cli
-from amity.bench import BENCHMARKS
+from amity.bench import BENCHMARKS, local
 from amity.bench.child import numbers
 from amity.bench.growth import exponent, points
 from amity.bench.measure import Benchmark, Goal, Missing, Sample, cases_of, load, measure, module_of, ratios, speed
@@ -99,6 +100,25 @@ def test_the_clock_runs_where_work_tells_no_time(tmp_path: Path) -> None:
     assert repeat["a"].seconds >= 0.05 > repeat["b"].seconds
 
 
+def test_baselines_of_local_training_hold_no_code_of_the_engine() -> None:
+    program = (
+        "import sys; from amity.bench import local\n"
+        "for case, work in local.cases(quick=True).items():\n"
+        "    if case != local.AMITY: work()\n"
+        "print(*(name for name in sys.modules if name.startswith('amity.') and 'bench' not in name))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == {"amity.options", "amity.errors"}  # what reads names and complains
+
+
+def test_useful_operations_are_those_of_the_layers() -> None:
+    """McMahan CNN, 28x28: two per weight and place forward, as many for each of the two gradients, but none of the
+    images' own."""
+    first, second, dense = 28 * 28 * 25 * 32, 14 * 14 * 25 * 32 * 64, 3136 * 512 + 512 * 10
+    assert local.useful_flops(local.Size(3, 40, 5, 1)) == 120 * 2 * (2 * first + 3 * (second + dense))
+
+
 def test_ratios_are_of_the_same_repeat() -> None:
     repeats = [
         {"a": Sample(2.0, {}), "b": Sample(1.0, {})},
@@ -151,6 +171,7 @@ def test_the_command_prints_tables_and_writes_json(
     [
         (("lokal",), "unknown benchmark 'lokal': did you mean local"),
         (("local", "--repeats", "0"), "at least 1 repeat, got 0"),
+        (("local", "--json", "no/such/place.json"), "directory that exists, got no/such/place.json"),
         (("missing.py",), "unknown benchmark 'missing.py'"),
     ],
 )

@@ -17,12 +17,12 @@ AXES = ("silos", "parameters", "samples")
 
 
 def cases(quick: bool = False) -> dict[str, Work]:
-    """Training in a FedAMP round against silos (100 samples each), against parameters (20 silos, 100 samples) and
+    """Training in a FedAMP round against silos (200 samples each), against parameters (20 silos, 200 samples) and
     against samples per silo (10 silos); small convolutional networks, batch 50, one epoch."""
     silos = (2, 4) if quick else (10, 30, 100, 300)
     widths = (1, 2) if quick else (4, 8, 16, 32)
     samples = (4, 8) if quick else (100, 300, 1000, 3000)
-    few = 4 if quick else 100
+    few = 4 if quick else 200
     found: dict[str, Work] = {}
     for count in silos:
         found[f"{count:,} silos"] = lazily(partial(prepare, count, few, 8))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from amity.bench.measure import Goal, Repeat, Work, lazily
 from amity.bench.rounds import CLASSES, random_silos, rounds
 from amity.methods import build
@@ -21,7 +23,7 @@ def cases(quick: bool = False) -> dict[str, Work]:
         solver = method.solver._replace(batch=min(100, train))
         return rounds(method, lambda: CNN((1, 28, 28), CLASSES), silos, solver=solver, epochs=2)
 
-    return {name: lazily(lambda name=name: prepare(name)) for name in (ALONE, FEDAMP)}  # type: ignore[misc]
+    return {name: lazily(partial(prepare, name)) for name in (ALONE, FEDAMP)}
 
 
 def outside(repeat: Repeat) -> float:

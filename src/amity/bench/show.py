@@ -25,6 +25,8 @@ def run(names: Sequence[str], repeats: int, quick: bool, file: str | None, out: 
     """Measure these benchmarks (none named: all of the package) and show each when it is done."""
     if repeats < 1:
         raise InputError(f"a benchmark needs at least 1 repeat, got {repeats}: raise --repeats")
+    if file and not Path(file).absolute().parent.is_dir():
+        raise InputError(f"--json needs a file in a directory that exists, got {file}: make the directory first")
     loaded: list[Benchmark] = []
     for name in names or BENCHMARKS:
         try:
@@ -147,9 +149,7 @@ def machine() -> dict[str, Any]:
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
-        if hasattr(os, "sysconf")
-        else None,
+        "memory_gib": _memory(),
         "system": platform.system(),
         "python": platform.python_version(),
         "torch": version("torch").partition("+")[0],
@@ -161,6 +161,13 @@ def describe(facts: dict[str, Any]) -> str:
     memory = "" if facts["memory_gib"] is None else f", {facts['memory_gib']} GiB"
     cores = f"{facts['cores']} cores of {facts['cpu']}{memory}"
     return f"{cores}, {facts['system']}, Python {facts['python']}, torch {facts['torch']}"
+
+
+def _memory() -> int | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return None
 
 
 def _cpu() -> str:
