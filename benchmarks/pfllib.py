@@ -97,8 +97,8 @@ def notes() -> list[str]:
     return [
         *said,
         "PFLlib also evaluates the loss on the training data; the lines without evaluation leave that out.",
-        "In the version this was written for, its FedAMP trains each silo alone: the penalty is made of detached tensors, "
-        "and no silo starts from its cloud model. The work is the same up to that; Amity's silos collaborate.",
+        "In the version this was written for, its FedAMP trains each silo alone: the penalty is made of detached "
+        "tensors, and no silo starts from its cloud model. The work is the same up to that; Amity's silos collaborate.",
     ]
 
 
