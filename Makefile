@@ -57,13 +57,14 @@ check: setup  ## formatting, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: setup  ## speed and memory benchmarks
-	$(BIN)/python benchmarks/run.py
+bench: setup  ## speed and memory, as ratios against baselines in the same run
+	$(BIN)/amity bench
 
 # The tool is large and needed here only: it is installed when first asked for.
 mutate: setup  ## break the method code in small ways and see whether the tests notice (long)
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[mutate]'
 	$(BIN)/python benchmarks/mutate.py
 
-docs: setup  ## rewrite docs/methods.md from the code
+docs: setup  ## rewrite docs/methods.md from the code and docs/performance.md from what was measured
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/performance.py

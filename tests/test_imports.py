@@ -17,7 +17,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 HEAVY = ("matplotlib", "nvflare", "pandas", "plotly", "ray", "sklearn")
 
 # Outer parts, which the inner ones do not know.
-OUTER = {"data", "record", "report", "run", "cli"}
+OUTER = {"data", "record", "report", "run", "cli", "bench"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 ALLOWED = {
@@ -38,7 +38,7 @@ FORBIDDEN = {
     "methods": {"engines"} | OUTER,
     "engines": {"methods"} | OUTER,
 }
-MEETING_PLACES = {"run", "cli", "__init__"}  # only these may see both methods and engines
+MEETING_PLACES = {"run", "cli", "bench", "__init__"}  # only these may see both methods and engines
 
 
 def part_of(file: Path) -> str:

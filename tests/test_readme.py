@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from amity import cli
+from amity.bench import BENCHMARKS
 from amity.config import Run
 from amity.data import SETTINGS, SOURCES
 from amity.methods import METHODS
@@ -51,8 +52,12 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
         for run in runs:
             assert run.data in SOURCES and run.setting in SETTINGS and run.model in ("auto", *MODELS)
 
+    def known(names: list[str], *how: Any) -> None:
+        assert set(names) <= set(BENCHMARKS)
+
     config = {"method": "fedavg", "methods": ["fedavg", "separate"]}
     monkeypatch.setattr(cli, "_carry_out", looked_at)
+    monkeypatch.setattr(cli, "_bench", known)
     monkeypatch.setattr(cli, "_report", lambda records, path: None)
     monkeypatch.setattr(cli, "_run_directories", lambda path: [])
     monkeypatch.setattr(cli, "_config", lambda path, resumed: config if path or resumed else {})
@@ -101,6 +106,8 @@ def test_the_reader_of_commands() -> None:
         ("run fedamp --set sigm=2", 2),
         ("walk fedamp", 2),
         ("report", 2),
+        ("bench local --repeats 3 --json a.json", 0),
+        ("bench --quik", 2),
     ],
 )
 def test_the_check_of_commands(line: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,6 +117,8 @@ def test_the_check_of_commands(line: str, code: int, monkeypatch: pytest.MonkeyP
 def test_the_check_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError):
         understood(["run", "fedamp", "--data", "digit"], monkeypatch)
+    with pytest.raises(AssertionError):
+        understood(["bench", "lokal"], monkeypatch)
 
 
 TEXT = README.read_text(encoding="utf-8")

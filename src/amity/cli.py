@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from amity.bench import BENCHMARKS
 from amity.config import Run, read_config
 from amity.errors import InputError
 from amity.options import describe, fields_of, parse, unknown
@@ -253,6 +254,26 @@ def settings_command(as_json: Json = False) -> None:
 
     rows = {name: {"title": entry.title, "description": entry.description} for name, entry in SETTINGS.items()}
     _listing(rows, as_json)
+
+
+@app.command("bench")
+def bench_command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help=f"{', '.join(BENCHMARKS)}, or a file with cases", show_default=False),
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", metavar="N", help="how often each case is timed")] = 5,
+    file: Annotated[str | None, typer.Option("--json", metavar="FILE", help="write all that was measured")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="tiny sizes: see that it runs, not how fast")] = False,
+) -> None:
+    """Measure speed, as ratios against baselines in the same run."""
+    _bench(names or [], repeats, quick, file)
+
+
+def _bench(names: Sequence[str], repeats: int, quick: bool, file: str | None) -> None:
+    from amity.bench.show import run
+
+    run(names, repeats, quick, file, out, err)
 
 
 def _listing(rows: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
