@@ -51,7 +51,8 @@ def _row(entry: Entry, data_dir: str | None, as_json: bool) -> dict[str, Any]:
     found = entry.find(data_dir)
     row = {"classes": entry.classes, "shape": list(entry.shape), "description": entry.description}
     if not as_json:
-        return {**row, "at hand": "built in" if entry.official is None else "yes" if found else "no"}
+        here = "no" if found is None else "a subset" if found.layout.subset else "yes"
+        return {**row, "at hand": "built in" if entry.official is None else here}
     published = entry.official.layouts[0].files if entry.official else ()
     files = [{"name": file.name, "urls": list(file.urls), "digest": file.digest} for file in published]
     paths = [str(path) for path in found.paths] if found else []
@@ -65,7 +66,10 @@ def fetch_command(
         str | None, typer.Option("--data-dir", metavar="DIR", help="where to put them [default: the user cache]")
     ] = None,
 ) -> None:
-    """Fetch data sets from their official addresses; a file is kept when its checksum is right."""
+    """Fetch data sets from their official addresses.
+
+    A file is kept when all of it has come and its checksum is right.
+    """
     from amity.data.sources import fetch_into
 
     for entry in _entries(names):
@@ -85,7 +89,10 @@ def verify_command(
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Read data sets anew, check their content against what was published, and count."""
+    """Check the files at hand against what was published.
+
+    Everything is read anew, and counted: what is not complete is said.
+    """
     from amity.data import SOURCES, load
     from amity.data.sources import FOLDER
 

@@ -38,7 +38,7 @@ def packed(path: Path, names: Sequence[str]) -> Arrays:
                 if name in names and member.isfile() and (stream := archive.extractfile(member)) is not None:
                     found[name] = stream.read()
     except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is not a complete tar file ({error}): {AGAIN}") from error
+        raise InputError(f"{path} is not a complete tar file ({str(error).splitlines()[0]}): {AGAIN}") from error
     except OSError as error:
         raise files.unreadable(path, error) from error
     if absent := [name for name in names if name not in found]:

@@ -38,6 +38,7 @@ class Layout:
 
     files: tuple[File, ...]
     decode: Callable[[Sequence[Path]], Arrays]  # the paths of `files`, in their order
+    subset: bool = False  # it never holds everything
     note: str = ""  # what its users have to know
 
 

@@ -19,7 +19,7 @@ from amity.data import labels, pictures, tables
 from amity.data.division import Division
 from amity.data.files import unreadable
 from amity.data.own import check_names
-from amity.data.sources import FOLDER, Own, Source, joined
+from amity.data.sources import FOLDER, Own, Source, joined, scaled
 from amity.data.tables import Part
 
 _TYPES = ", ".join(suffix.removeprefix(".") for suffix in tables.READERS)
@@ -97,10 +97,13 @@ def _file(path: Path) -> list[Part]:
 
 
 def _alike(parts: Sequence[Part]) -> list[Part]:
-    """The same features everywhere; grey images among coloured ones get three channels."""
+    """The same features everywhere; grey images among coloured ones get three channels, pixels among numbers are
+    scaled."""
     shapes = {tuple(part.x.shape[1:]) for part in parts}
     if {len(shape) for shape in shapes} == {3} and {shape[0] for shape in shapes} == {1, 3}:
         parts = [part._replace(x=part.x.expand(-1, 3, -1, -1)) for part in parts]
+    if len({part.x.dtype for part in parts}) > 1:
+        parts = [part._replace(x=scaled(part.x)) for part in parts]
     first = parts[0]
     for part in parts:
         if part.x.shape[1:] != first.x.shape[1:]:

@@ -22,8 +22,9 @@ _OPTIONAL = ("val_images", "val_labels", "train_coarse_labels", "test_coarse_lab
 def read(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     """All arrays of an npz file."""
     try:
-        loaded = np.load(path, allow_pickle=False)
-        arrays = {} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+        with path.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            arrays = {} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{path} is not an npz file of plain arrays, or is damaged: {AGAIN}") from error
     except OSError as error:

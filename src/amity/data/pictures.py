@@ -11,7 +11,7 @@ import torch
 
 from amity.contract import InputError
 from amity.data import files
-from amity.data.tables import Part, pixels
+from amity.data.tables import Part
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _GREY = ("1", "L", "LA", "I;16", "I")
@@ -35,7 +35,7 @@ def read(folder: Path, classes: Sequence[Path]) -> Part:
             raise InputError(f"{path} must have {first} pixels as {paths[0].name}, found {size}: resize it")
     x = torch.from_numpy(np.stack(images))  # [n, H, W] or [n, H, W, 3]
     x = x.permute(0, 3, 1, 2) if colour else x.unsqueeze(1)
-    return Part(pixels(x.float().contiguous()), np.array([path.parent.name for path in paths]), str(folder))
+    return Part(x.contiguous(), np.array([path.parent.name for path in paths]), str(folder))
 
 
 def _listed(folder: Path) -> list[Path]:

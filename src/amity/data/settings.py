@@ -15,7 +15,7 @@ from amity.data.natural import natural
 from amity.data.pathological import pathological
 from amity.data.practical import practical
 from amity.data.silos import Silos
-from amity.data.sources import FOLDER, SOURCES, Source
+from amity.data.sources import FOLDER, SOURCES, Source, scaled
 from amity.streams import stream
 
 
@@ -69,7 +69,7 @@ def deal(source: Source, setting: str, clients: int | None, seed: int) -> Silos:
 
 
 def _part(split: Split, index: Tensor) -> Split:
-    return Split(split.x[index], split.y[index])
+    return Split(scaled(split.x[index]), split.y[index])
 
 
 def iid(source: Source, clients: int, rng: Generator) -> Dealt:

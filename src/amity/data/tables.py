@@ -28,7 +28,7 @@ LABEL = ("label", "target", "y")
 class Part(NamedTuple):
     """Examples as they were found."""
 
-    x: Tensor  # [n, ...] float32
+    x: Tensor  # [n, ...] float32, or uint8 pixels
     y: Written  # [n]
     where: str  # the file or folder
     columns: tuple[str, ...] = ()  # of the features, where they have names
@@ -49,11 +49,11 @@ def _npz(path: Path) -> list[Part]:
 
 
 def _arrays(x: Written, y: Written, x_where: str, y_where: str, where: str) -> Part:
-    if x.dtype.kind not in "fu":
+    if x.dtype.kind != "f" and x.dtype != np.uint8:
         raise InputError(f"{x_where} must be floating point or uint8, found {x.dtype}: convert it to float32")
     examples = features(torch.tensor(x), x_where)
     if x.dtype == np.uint8:
-        examples = pixels(examples)
+        examples = examples.byte()  # pixels, scaled when they are dealt
     if y.ndim != 1 or len(y) != len(x):
         raise InputError(f"{y_where} must be one label for each of {len(x)} examples, found shape {y.shape}: align it")
     if not is_text(y) and y.dtype.kind not in "biuf":
@@ -62,11 +62,6 @@ def _arrays(x: Written, y: Written, x_where: str, y_where: str, where: str) -> P
         row = int((~np.isfinite(y)).argmax())
         raise InputError(f"{y_where} row {row} must have a label, found {y[row]}: fill it in or drop the row")
     return Part(examples, y, where)
-
-
-def pixels(x: Tensor) -> Tensor:
-    """Bytes scaled to [-1, 1], as in the data sets of images."""
-    return x / 127.5 - 1
 
 
 def _csv(path: Path) -> list[Part]:
