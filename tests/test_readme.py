@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from amity import cli
+from amity import cli, cli_data
 from amity.config import Run
 from amity.data import SETTINGS, SOURCES
 from amity.methods import METHODS
@@ -56,6 +56,8 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli, "_carry_out", looked_at)
     monkeypatch.setattr(cli, "_report", lambda records, path: None)
     monkeypatch.setattr(cli, "_run_directories", lambda path: [])
+    monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
+    monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir: None)
     monkeypatch.setattr(cli, "_config", lambda path, resumed: config if path or resumed else {})
     monkeypatch.setattr(sys, "argv", ["amity", *words])
     with pytest.raises(SystemExit) as ended:
@@ -101,6 +103,8 @@ def test_the_reader_of_commands() -> None:
         ("run fedamq", 2),
         ("run fedamp --set sigm=2", 2),
         ("walk fedamp", 2),
+        ("data verify folder:a mnist", 0),
+        ("data fetch mnits", 2),
         ("report", 2),
     ],
 )

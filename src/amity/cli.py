@@ -250,7 +250,8 @@ def _federation(run: Run) -> str:
     """The run's data, setting and seed as part of a file name."""
     from amity.data.settings import resolve
 
-    data = re.sub(r"[^\w.-]+", "-", Path(run.data).name if ":" in run.data else run.data)
+    _, folder, path = run.data.partition(":")
+    data = re.sub(r"[^\w.-]+", "-", Path(path).resolve().name if folder else run.data)
     return f"{data}-{resolve(run.setting, run.data)}-{run.seed}"
 
 

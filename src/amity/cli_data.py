@@ -70,9 +70,13 @@ def fetch_command(
 
     A file is kept when all of it has come and its checksum is right.
     """
+    _fetch(_entries(names), data_dir)
+
+
+def _fetch(entries: list[Entry], data_dir: str | None) -> None:
     from amity.data.sources import fetch_into
 
-    for entry in _entries(names):
+    for entry in entries:
         if entry.official is None:
             print(f"{entry.name}: built in, nothing to fetch")
             continue
@@ -93,12 +97,18 @@ def verify_command(
 
     Everything is read anew, and counted: what is not complete is said.
     """
-    from amity.data import SOURCES, load
+    from amity.data import SOURCES
     from amity.data.sources import FOLDER
 
     _entries([name for name in names or [] if not name.startswith(FOLDER)])
+    _verify(names or [name for name, entry in SOURCES.items() if entry.find(data_dir)], data_dir)
+
+
+def _verify(names: list[str], data_dir: str | None) -> None:
+    from amity.data import SOURCES, load
+
     wrong = []
-    for name in names or [name for name, entry in SOURCES.items() if entry.find(data_dir)]:
+    for name in names:
         found = SOURCES[name].find(data_dir) if name in SOURCES else None
         if name in SOURCES and SOURCES[name].official and found is None:
             wrong.append(f"{name} is not at hand: see `amity data list`, `amity data fetch {name}`")

@@ -20,6 +20,12 @@ BODY = bytes(range(256)) * 5000
 DIGEST = f"md5:{hashlib.md5(BODY).hexdigest()}"
 
 
+@pytest.fixture(autouse=True)
+def online(monkeypatch):
+    """Only as far as this machine."""
+    monkeypatch.setenv("AMITY_OFFLINE", "0")
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/hangs":
@@ -160,8 +166,7 @@ def heart(server, monkeypatch, tmp_path) -> Path:
     return tmp_path
 
 
-def test_a_data_set_that_is_not_at_hand_is_fetched_once(heart: Path, monkeypatch):
-    monkeypatch.setenv("AMITY_OFFLINE", "0")
+def test_a_data_set_that_is_not_at_hand_is_fetched_once(heart: Path):
     heard: list[str] = []
     source = load("heart", notify=lambda url, *_: heard.append(url))
     assert len(source.train.y) + len(source.test.y) == 40 and len(heard) == 4
@@ -170,8 +175,7 @@ def test_a_data_set_that_is_not_at_hand_is_fetched_once(heart: Path, monkeypatch
     assert len(heard) == 4
 
 
-def test_only_what_is_missing_is_fetched_and_where_it_was_asked_for(heart: Path, monkeypatch):
-    monkeypatch.setenv("AMITY_OFFLINE", "0")
+def test_only_what_is_missing_is_fetched_and_where_it_was_asked_for(heart: Path):
     load("heart", heart / "mine")
     folder = heart / "mine" / "heart-disease"
     kept = folder / "processed.va.data"
@@ -183,13 +187,13 @@ def test_only_what_is_missing_is_fetched_and_where_it_was_asked_for(heart: Path,
     assert kept.stat().st_mtime_ns == before
 
 
-def test_offline_nothing_is_asked_for(heart: Path):
+def test_offline_nothing_is_asked_for(heart: Path, monkeypatch):
+    monkeypatch.setenv("AMITY_OFFLINE", "1")
     with pytest.raises(InputError, match="AMITY_OFFLINE forbids"):
         load("heart", notify=lambda *news: pytest.fail(str(news)))
 
 
 def test_out_of_reach_and_absent_says_which_files_and_where(heart: Path, monkeypatch, nobody):
-    monkeypatch.setenv("AMITY_OFFLINE", "0")
     entry = SOURCES["heart"]
     layout = entry.official.layouts[0]
     unreachable = replace(layout, files=tuple(replace(file, urls=(nobody,)) for file in layout.files))

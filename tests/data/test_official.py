@@ -1,18 +1,15 @@
 """Every data set in the layout of its official files, and the published counts of the real ones."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
+import official
 import pytest
 import torch
 
 from amity.contract import InputError
 from amity.data import SOURCES, deal, load
 from amity.data.sources import scaled
-
-sys.path.insert(0, str(Path(__file__).parent))
-import official
 
 CIFAR10, CIFAR100, EMNIST, EMNIST_ZIP = (
     official.cifar10(),

@@ -7,7 +7,7 @@ import os
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -21,13 +21,12 @@ TIMEOUT = 20.0
 """Seconds without a byte after which an address counts as unreachable."""
 
 
-def allowed() -> bool:
-    """Whether this machine may be asked to fetch: AMITY_OFFLINE=1 says no."""
-    return os.environ.get("AMITY_OFFLINE", "0") in ("", "0")
-
-
-def fetch(wanted: Iterable[File], folder: Path, notify: Notify | None = None) -> list[Path]:
+def fetch(wanted: Sequence[File], folder: Path, notify: Notify | None = None) -> list[Path]:
     """Fetch files into a folder. Each is tried at all its addresses; the error says what happened at each."""
+    if not wanted:
+        return []
+    if os.environ.get("AMITY_OFFLINE", "0") not in ("", "0"):
+        raise InputError("AMITY_OFFLINE forbids to fetch")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

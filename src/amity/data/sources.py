@@ -21,7 +21,7 @@ from amity.contract import InputError, Split
 from amity.data import cache, catalogue, files, heart
 from amity.data.catalogue import Official
 from amity.data.division import Division
-from amity.data.fetch import Notify, allowed, fetch
+from amity.data.fetch import Notify, fetch
 from amity.data.files import Arrays, Found
 from amity.streams import stream
 
@@ -136,22 +136,19 @@ def fetch_into(entry: Entry, data_dir: str | Path | None, notify: Notify | None 
 def _fetched(entry: Entry, data_dir: str | Path | None, notify: Notify | None) -> Found:
     official = entry.official
     assert official is not None
-    reason = "and AMITY_OFFLINE forbids to fetch"
-    if allowed():
-        try:
-            fetch_into(entry, data_dir, notify)
-        except InputError as error:
-            reason = f"and {error.__cause__}"
-        else:
-            if found := entry.find(data_dir):
-                return found
     roots = files.search_path(data_dir)
     absent = [file.name for file in files.missing(official.layouts[0], official.folders, roots)]
-    raise InputError(
-        f"{entry.name} needs {', '.join(absent)}, not found under {' or '.join(official.folders)} in any of "
-        f"{', '.join(map(str, roots))}, {reason}: put them into {official.folders[0]} in one of these, or set "
-        f"AMITY_DATA to the directory that holds {official.folders[0]}"
-    )
+    try:
+        fetch_into(entry, data_dir, notify)
+    except InputError as error:
+        raise InputError(
+            f"{entry.name} needs {', '.join(absent)}, not found under {' or '.join(official.folders)} in any of "
+            f"{', '.join(map(str, roots))}, and {error.__cause__}: put them into {official.folders[0]} in one of "
+            f"these, or set AMITY_DATA to the directory that holds {official.folders[0]}"
+        ) from error
+    found = entry.find(data_dir)
+    assert found is not None  # whatever was missing has come
+    return found
 
 
 def _checked(arrays: Arrays, entry: Entry, found: Found) -> Arrays:
