@@ -72,6 +72,7 @@ def test_help_lists_the_commands(amity: Amity) -> None:
         ("data verify folder:nowhere", "nowhere must be a folder"),
         ("data lists", "lists"),
         ("run separate --data folder:nowhere", "nowhere must be a folder"),
+        ("run separate --data folder:", "needs the path of a folder"),
         ("run separate --data folders", "unknown data set 'folders'"),
         ("run separate --data digits --setting natural", "digits does not"),
         ("run separate --data folder:. --test-fraction 1", "test_fraction"),
@@ -79,6 +80,12 @@ def test_help_lists_the_commands(amity: Amity) -> None:
 )
 def test_refusals(amity: Amity, line: str, needed: str) -> None:
     refused(amity(*line.split()), needed)
+
+
+def test_verify_where_nothing_is(amity: Amity) -> None:
+    said = amity("data", "verify")
+    worked(said)
+    assert said.out == "no files are at hand: see `amity data list`\n"
 
 
 def test_built_in_data_need_no_fetching(amity: Amity) -> None:

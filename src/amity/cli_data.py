@@ -53,10 +53,12 @@ def _row(entry: Entry, data_dir: str | None, as_json: bool) -> dict[str, Any]:
     if not as_json:
         here = "no" if found is None else "a subset" if found.layout.subset else "yes"
         return {**row, "at hand": "built in" if entry.official is None else here}
-    published = entry.official.layouts[0].files if entry.official else ()
+    official = entry.official
+    published = official.layouts[0].files if official else ()
     files = [{"name": file.name, "urls": list(file.urls), "digest": file.digest} for file in published]
     paths = [str(path) for path in found.paths] if found else []
-    return {"title": entry.title, **row, "files": files, "found": paths}
+    licence = official.licence if official else None
+    return {"title": entry.title, **row, "licence": licence, "files": files, "found": paths}
 
 
 @app.command("fetch")
@@ -107,6 +109,8 @@ def verify_command(
 def _verify(names: list[str], data_dir: str | None) -> None:
     from amity.data import SOURCES, load
 
+    if not names:
+        print("no files are at hand: see `amity data list`")
     wrong = []
     for name in names:
         found = SOURCES[name].find(data_dir) if name in SOURCES else None

@@ -1,6 +1,7 @@
 """The cache of decoded data sets: right or absent, never wrong, never in the way."""
 
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -94,12 +95,16 @@ def test_a_read_only_cache_is_no_error(home: Path, decoder: Decoder):
         home.chmod(0o700)
 
 
-def test_a_full_disk_leaves_no_half_entry(home: Path, decoder: Decoder, monkeypatch):
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(cache, "save_file", full)
-    assert len(read(decoder)["labels"]) == 8
+def test_a_full_disk_leaves_no_half_entry(home: Path, decoder: Decoder):
+    """A limit on the size of files stops the writing where a full disk would."""
+    decoder.path.write_bytes(bytes(20_000))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        found = read(decoder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(found["labels"]) == 20_000
     assert list(home.iterdir()) == []
 
 

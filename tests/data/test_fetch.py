@@ -3,6 +3,7 @@
 import hashlib
 import http.server
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from amity import cli
 from amity.contract import InputError
 from amity.data import SOURCES, load
 from amity.data import fetch as fetching
@@ -204,3 +206,21 @@ def test_out_of_reach_and_absent_says_which_files_and_where(heart: Path, monkeyp
     for word in (*(f"processed.{name}.data" for name in HOSPITALS), nobody, "Connection refused", "heart-disease"):
         assert word in message
     assert "\n" not in message
+
+
+def test_the_command_fetches_and_tells(heart: Path, monkeypatch, capsys):
+    def amity(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["amity", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return (ended.value.code, *capsys.readouterr())
+
+    code, out, err = amity("data", "fetch", "heart", "--data-dir", "mine")
+    assert code == 0 and out.startswith("heart: mine/heart-disease/processed.cleveland.data, ")
+    assert [line.rpartition("/")[2] for line in err.splitlines()] == [f"{name} (0.0 MB)" for name in HOSPITALS]
+    assert amity("data", "fetch", "heart", "--data-dir", "mine") == (0, "heart: complete, nothing to fetch\n", "")
+    monkeypatch.setenv("AMITY_OFFLINE", "1")
+    code, out, err = amity("data", "fetch", "heart")
+    assert (code, out) == (2, "") and len(err.splitlines()) == 1
+    for word in ("AMITY_OFFLINE", "processed.va.data", str(heart / "cache" / "amity" / "heart-disease")):
+        assert word in err

@@ -157,7 +157,6 @@ CIFAR10 = Official(
                 File(
                     "cifar-10-binary.tar.gz",
                     ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
-                    size=170_052_171,
                     digest="md5:c32a1d4ab5d03f1284b67883e8d87530",
                 ),
             ),
@@ -188,7 +187,6 @@ CIFAR100 = Official(
                 File(
                     "cifar-100-binary.tar.gz",
                     ("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",),
-                    size=168_513_733,
                     digest="md5:03b5dce01913d631647c71ecec9e9cb8",
                 ),
             ),

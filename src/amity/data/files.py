@@ -27,7 +27,6 @@ class File:
 
     name: str
     urls: tuple[str, ...] = ()
-    size: int | None = None
     digest: str | None = None  # of the file as it is fetched
     content: str | None = None  # of what is inside its .gz, which people pack anew
 

@@ -95,7 +95,10 @@ def load(
     if name.startswith(FOLDER):
         from amity.data.folder import read_folder
 
-        return read_folder(Path(name.removeprefix(FOLDER)).expanduser(), division)
+        path = name.removeprefix(FOLDER)
+        if not path:
+            raise InputError(f"{FOLDER} needs the path of a folder with your silos, got none: {FOLDER}PATH")
+        return read_folder(Path(path).expanduser(), division)
     if name not in SOURCES:
         raise options.unknown("data set", name, [*SOURCES, f"{FOLDER}PATH"])
     entry = SOURCES[name]

@@ -21,7 +21,7 @@ from amity.data import files, npz
 from amity.data.labels import Written, is_text
 from amity.data.own import features
 
-MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
+MISSING = {"", "?", "na", "n/a", "nan", "null"}
 LABEL = ("label", "target", "y")
 
 
