@@ -1,5 +1,12 @@
-"""Settings for all tests: one thread per process; property tests draw the same examples each time."""
+"""Settings for all tests: one thread per process; property tests draw the same examples each time.
 
+Tests never fetch from the internet, and what they cache is their own: decoded by this code, gone afterwards.
+"""
+
+import os
+import tempfile
+
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
@@ -14,3 +21,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("amity")
+
+_CACHE = pytest.StashKey[tempfile.TemporaryDirectory]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # workers of xdist inherit the environment
+        config.stash[_CACHE] = tempfile.TemporaryDirectory(prefix="amity-tests-")
+        os.environ["XDG_CACHE_HOME"] = config.stash[_CACHE].name
+        os.environ["AMITY_OFFLINE"] = "1"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _CACHE in config.stash:
+        config.stash[_CACHE].cleanup()

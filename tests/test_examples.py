@@ -35,7 +35,19 @@ def own_model(out: str, names: dict[str, Any]) -> None:
     assert not names["model"].training
 
 
-SENSIBLE = {"own_method.py": own_method, "own_model.py": own_model}
+def own_silos(out: str, names: dict[str, Any]) -> None:
+    assert all(value > 70 for value in percentages(out))  # two classes
+    assert [(silo.name, len(silo.train.y), len(silo.test.y)) for silo in names["silos"].silos] == [
+        ("east", 160, 40),
+        ("north", 150, 50),
+        ("south", 160, 40),
+        ("west", 160, 40),
+    ]
+    assert names["silos"].labels == names["own"].labels == ("ill", "well")
+    assert names["own"].sizes == (150,) * 4
+
+
+SENSIBLE = {"own_method.py": own_method, "own_model.py": own_model, "own_silos.py": own_silos}
 
 
 def test_there_are_examples() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from amity import cli
+from amity import cli, cli_data
 from amity.bench import BENCHMARKS
 from amity.config import Run
 from amity.data import SETTINGS, SOURCES
@@ -50,7 +50,8 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 
     def looked_at(runs: list[Run], targets: list[Path], report: Path, **how: Any) -> None:
         for run in runs:
-            assert run.data in SOURCES and run.setting in SETTINGS and run.model in ("auto", *MODELS)
+            assert run.data in SOURCES or run.data.startswith("folder:")
+            assert run.setting in ("auto", *SETTINGS) and run.model in ("auto", *MODELS)
 
     def known(names: list[str], *how: Any) -> None:
         assert set(names) <= set(BENCHMARKS)
@@ -60,6 +61,8 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli, "_bench", known)
     monkeypatch.setattr(cli, "_report", lambda records, path: None)
     monkeypatch.setattr(cli, "_run_directories", lambda path: [])
+    monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
+    monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir: None)
     monkeypatch.setattr(cli, "_config", lambda path, resumed: config if path or resumed else {})
     monkeypatch.setattr(sys, "argv", ["amity", *words])
     with pytest.raises(SystemExit) as ended:
@@ -105,6 +108,8 @@ def test_the_reader_of_commands() -> None:
         ("run fedamq", 2),
         ("run fedamp --set sigm=2", 2),
         ("walk fedamp", 2),
+        ("data verify folder:a mnist", 0),
+        ("data fetch mnits", 2),
         ("report", 2),
         ("bench local --repeats 3 --json a.json", 0),
         ("bench --quik", 2),

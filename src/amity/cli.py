@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +17,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
+from amity import cli_data
 from amity.bench import BENCHMARKS
+from amity.cli_data import DataDir, Json, listing
 from amity.config import Run, read_config
 from amity.errors import InputError
 from amity.options import describe, fields_of, parse, unknown
@@ -121,10 +123,6 @@ Resume = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="replace the run that --out holds")]
-DataDir = Annotated[
-    str | None, typer.Option("--data-dir", metavar="DIR", help="where data sets lie [default: $AMITY_DATA, ./data]")
-]
-Json = Annotated[bool, typer.Option("--json", help="for programs")]
 
 
 @app.command("run")
@@ -151,7 +149,7 @@ def run_command(
         raise InputError(f"{directory} has method = {file['method']!r}, got {names[0]!r}: resume with the same method")
     runs = _runs(names, given, file, settings or [])
     run = runs[0]
-    target = Path(directory or f"runs/{run.method}-{run.data}-{run.setting}-{run.seed}")
+    target = Path(directory or f"runs/{run.method}-{_federation(run)}")
     _carry_out(runs, [target], target / "report.html", resume=resume, force=force, data_dir=data_dir)
 
 
@@ -183,7 +181,7 @@ def compare_command(
         raise InputError(f"compare needs different methods, got {twice} more than once: leave one out")
     runs = _runs(names, given, file, settings or [])
     run = runs[0]
-    target = Path(directory or f"runs/compare-{run.data}-{run.setting}-{run.seed}")
+    target = Path(directory or f"runs/compare-{_federation(run)}")
     targets = [target / name for name in names]
     _carry_out(runs, targets, target / "report.html", resume=resume, force=force, data_dir=data_dir)
 
@@ -229,22 +227,8 @@ def methods_command(as_json: Json = False) -> None:
             out.print("    " + escape(text), highlight=False, style="dim")
 
 
-@app.command("datasets")
-def datasets_command(as_json: Json = False) -> None:
-    """List the data sets."""
-    from amity.data import SOURCES
-
-    rows = {
-        name: {
-            "title": source.title,
-            "classes": source.classes,
-            "shape": list(source.shape),
-            "description": source.description,
-            "files": list(source.files),
-        }
-        for name, source in SOURCES.items()
-    }
-    _listing(rows, as_json)
+app.add_typer(cli_data.app, name="data")
+app.command("datasets", help="List the data sets (as `amity data list`).")(cli_data.list_command)
 
 
 @app.command("settings")
@@ -253,7 +237,7 @@ def settings_command(as_json: Json = False) -> None:
     from amity.data import SETTINGS
 
     rows = {name: {"title": entry.title, "description": entry.description} for name, entry in SETTINGS.items()}
-    _listing(rows, as_json)
+    listing(rows, as_json)
 
 
 @app.command("bench")
@@ -276,27 +260,20 @@ def _bench(names: Sequence[str], repeats: int, quick: bool, file: str | None) ->
     run(names, repeats, quick, file, out, err)
 
 
-def _listing(rows: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(rows, indent=1))
-        return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("name", style="bold", no_wrap=True)
-    for column in next(iter(rows.values())):
-        table.add_column(column)
-    for name, row in rows.items():
-        cells = (
-            "x".join(map(str, v)) if k == "shape" else ", ".join(v) if k == "files" else str(v) for k, v in row.items()
-        )
-        table.add_row(name, *(escape(cell) for cell in cells))
-    out.print(table)
-
-
 def _config(path: str | None, resumed: str | None) -> dict[str, Any]:
     """The config file; a resumed run without one has its own."""
     if path is None and resumed is not None and (Path(resumed) / "config.toml").exists():
         path = str(Path(resumed) / "config.toml")
     return {} if path is None else read_config(path)
+
+
+def _federation(run: Run) -> str:
+    """The run's data, setting and seed as part of a file name."""
+    from amity.data.settings import resolve
+
+    _, folder, path = run.data.partition(":")
+    data = re.sub(r"[^\w.-]+", "-", Path(path).resolve().name if folder else run.data)
+    return f"{data}-{resolve(run.setting, run.data)}-{run.seed}"
 
 
 def _runs(names: Sequence[str], given: Mapping[str, str], file: Mapping[str, Any], texts: Sequence[str]) -> list[Run]:
@@ -353,7 +330,8 @@ def _carry_out(
     if not resume:
         for target in targets:
             record.check_free(target, force=force)
-    silos = silos_of(runs[0], data_dir)
+    with cli_data.shown_fetching() as notify:
+        silos = silos_of(runs[0], data_dir, notify)
     prepared = [prepare(run, silos) for run in runs]
     for ready, target in zip(prepared, targets, strict=True):
         check_target(ready, target, resume=resume, force=force)

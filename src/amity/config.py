@@ -46,9 +46,16 @@ class Run:
     """One run: a method on a federation. `auto` values follow the method's own protocol."""
 
     method: str = option("heurfedamp", "the method")
-    data: str = option("digits", "data set (see `amity datasets`)")
-    setting: str = option("practical", "how the data fall to the silos (see `amity settings`)")
-    clients: int = option(20, "number of silos", symbol="m", at_least=1)
+    data: str = option("digits", "data set (see `amity data list`), or folder:PATH for your own silos")
+    setting: str = option(
+        "auto", "how the data fall to the silos (see `amity settings`); auto: natural silos, else practical"
+    )
+    clients: int | Literal["auto"] = option(
+        "auto", "number of silos; auto: as many as the data come in, else 20", symbol="m", at_least=1
+    )
+    test_fraction: float = option(
+        0.2, "share of each silo's data held out where they bring no test part", above=0, below=1
+    )
     model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple; auto picks by the data")
     rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY)
     epochs: int = _borrowed("epochs")

@@ -25,6 +25,8 @@ from amity import methods, models, record
 from amity.config import Run
 from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Solver, Validating
 from amity.data import Silos, deal, load
+from amity.data.fetch import Notify as Fetching
+from amity.data.settings import resolve
 from amity.engines import ray
 from amity.engines.simulate import Notify, federation_of, personal_models, simulate
 from amity.engines.stacked import Engine
@@ -94,13 +96,16 @@ class Prepared(NamedTuple):
             "version": version("amity"),
             "groups": None if groups is None else groups.tolist(),
             "notes": list(self.silos.notes),
+            "labels": list(self.silos.labels),
             "sha256": self.silos.sha256,
         }
 
 
-def silos_of(run: Run, data_dir: str | Path | None = None) -> Silos:
-    """The federation that a run asks for."""
-    return deal(load(run.data, data_dir), run.setting, run.clients, run.seed)
+def silos_of(run: Run, data_dir: str | Path | None = None, notify: Fetching | None = None) -> Silos:
+    """The federation that a run asks for; `notify` hears of files that are fetched."""
+    setting = resolve(run.setting, run.data)  # a wrong name is found before anything is read
+    source = load(run.data, data_dir, seed=run.seed, test_fraction=run.test_fraction, notify=notify)
+    return deal(source, setting, _count(run.clients), run.seed)
 
 
 def prepare(
@@ -117,6 +122,8 @@ def prepare(
         ray.check(run.device)
     label = run.method if method is None else type(method).__name__.lower()
     built = methods.build(run.method, run.settings) if method is None else method
+    if not silos.classes:
+        raise InputError(f"{silos.data} has quantities for labels, which cannot be learnt yet: give classes")
     share = _validation(run, label, built, silos)
     silos = silos.with_validation(share, run.seed)
     name, task = _task(run, silos, model)
@@ -286,8 +293,9 @@ def _rounds(
     return progress
 
 
-def _count(workers: int | str) -> int | None:
-    return workers if isinstance(workers, int) else None
+def _count(number: int | str) -> int | None:
+    """A number, or none where it is left open (auto)."""
+    return number if isinstance(number, int) else None
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,14 +19,14 @@ def encode(array: np.ndarray) -> bytes:
 
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
+MD5 = f"md5:{hashlib.md5(encode(IMAGES)).hexdigest()}"
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 def test_reads_what_was_written(tmp_path: Path, pack):
     path = tmp_path / "images"
     path.write_bytes(pack(encode(IMAGES)))
-    md5 = hashlib.md5(encode(IMAGES)).hexdigest()
-    assert np.array_equal(idx.read(path, 3, md5), IMAGES)
+    assert np.array_equal(idx.read(path, 3, MD5), IMAGES)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def test_damage_is_refused_in_one_line_with_the_file(tmp_path: Path, damage, rea
     path = tmp_path / "train-images"
     path.write_bytes(damage())
     with pytest.raises(InputError, match=reason) as caught:
-        idx.read(path, 3, hashlib.md5(encode(IMAGES)).hexdigest())
+        idx.read(path, 3, MD5)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -67,23 +66,12 @@ def test_arbitrary_content_is_an_array_or_an_input_error(content: bytes):
 
 def test_an_unreadable_file_is_an_input_error(tmp_path: Path):
     with pytest.raises(InputError, match="cannot be read"):
-        idx.unpack(tmp_path)
+        idx.read(tmp_path, 3)
 
 
-def write(tmp_path: Path, images: np.ndarray, labels: list[int]) -> tuple[Path, Path]:
-    (tmp_path / "x").write_bytes(encode(images))
-    (tmp_path / "y").write_bytes(encode(np.array(labels, dtype=np.uint8)))
-    return tmp_path / "x", tmp_path / "y"
-
-
-def test_pixels_are_scaled_by_constants(tmp_path: Path):
-    images = np.array([[[0, 255], [51, 204]]], dtype=np.uint8)
-    x, y = idx.labelled(*write(tmp_path, images, [3]), classes=10, sums={})
-    torch.testing.assert_close(x, torch.tensor([[[[-1.0, 1.0], [-0.6, 0.6]]]]))
-    assert x.dtype == torch.float32 and y.dtype == torch.int64 and y.tolist() == [3]
-
-
-@pytest.mark.parametrize(("labels", "reason"), [([1], "one label per image"), ([1, 10], "0 to 9, found 10")])
-def test_labels_must_match_the_images(tmp_path: Path, labels, reason):
-    with pytest.raises(InputError, match=reason):
-        idx.labelled(*write(tmp_path, IMAGES, labels), classes=10, sums={})
+def test_emnist_is_turned_upright():
+    arrays = {"train_images": IMAGES, "train_labels": np.arange(2)}
+    turned = idx.upright(arrays)
+    assert turned["train_images"].shape == (2, 4, 3)
+    assert turned["train_images"][1, 2, 0] == IMAGES[1, 0, 2]
+    assert turned["train_labels"] is arrays["train_labels"]

@@ -1,5 +1,7 @@
 """How data fall to silos. Counts come from the paper's table, never from a run of this code."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -8,8 +10,13 @@ from hypothesis import strategies as st
 
 from amity.contract import InputError
 from amity.data import SETTINGS, Source, deal
+from amity.data.settings import resolve
+from amity.data.sources import Own
 
 PAPER = {"mnist": (500, 400, 300, 200, 100), "fmnist": (600, 500, 400, 300, 200)}  # methods.md, table 5.3
+
+
+DEALT = [name for name in SETTINGS if name != "natural"]  # natural silos are taken as they are
 
 
 def counts(split, classes=10):
@@ -47,7 +54,7 @@ def traceable(source: Source) -> Source:
     return Source(source.name, train, test, source.classes)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", DEALT)
 @pytest.mark.parametrize("name", ["digits", "synthetic", "mnist", "fmnist"])
 def test_training_parts_are_disjoint_and_no_silo_has_an_example_twice(loaded, name, setting):
     silos = deal(traceable(loaded(name)), setting, 20, seed=3)
@@ -60,7 +67,7 @@ def test_training_parts_are_disjoint_and_no_silo_has_an_example_twice(loaded, na
         assert len(together) == len(set(together))
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", DEALT)
 def test_examples_keep_their_labels(loaded, setting):
     source = loaded("digits")
     for silo in deal(traceable(source), setting, 7, seed=0).silos:
@@ -68,7 +75,7 @@ def test_examples_keep_their_labels(loaded, setting):
             assert torch.equal(whole.y[split.x.flatten().long()], split.y)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", DEALT)
 def test_the_seed_decides_and_nothing_else(loaded, setting):
     source = loaded("digits")
     torch.manual_seed(1)
@@ -152,7 +159,7 @@ def test_pathological_pairs_always_differ(numbered, clients, classes, seed):
 @given(
     stock=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), min_size=4, max_size=8),
     clients=st.integers(1, 30),
-    setting=st.sampled_from(sorted(SETTINGS)),
+    setting=st.sampled_from(sorted(DEALT)),
     seed=st.integers(0, 2**31),
 )
 def test_whatever_the_data_silos_are_served_in_full_or_refused_in_one_line(numbered, stock, clients, setting, seed):
@@ -187,7 +194,7 @@ def test_names_have_equal_width(loaded, clients, first, last):
     assert (names[0], names[-1]) == (first, last) and names == sorted(names)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", DEALT)
 def test_too_many_clients_are_told_how_many_can_be_served(loaded, setting):
     source = loaded("digits")
     with pytest.raises(InputError, match=rf"{setting} on digits serves at most \d+ clients, got 1000000000000"):
@@ -225,3 +232,42 @@ def test_a_federation_needs_a_client(loaded, clients):
 def test_an_unknown_setting_gets_the_nearest(loaded):
     with pytest.raises(InputError, match="unknown setting 'practicle': did you mean practical"):
         deal(loaded("synthetic"), "practicle", 3, seed=0)
+
+
+def natural(numbered) -> Source:
+    """Two silos of 3 + 2 and 1 + 4 examples."""
+    return replace(numbered([2, 2], [3, 3]), silos=(Own("north", 3, 2), Own("south", 1, 4)), notes=("as found",))
+
+
+@pytest.mark.parametrize("clients", [2, None])
+def test_natural_silos_are_taken_as_they_are(numbered, clients):
+    silos = deal(natural(numbered), "natural", clients, seed=0)
+    assert [(silo.name, silo.group) for silo in silos.silos] == [("north", None), ("south", None)]
+    assert positions(silos, "train") == [[0, 1, 2], [3]]
+    assert positions(silos, "test") == [[0, 1], [2, 3, 4, 5]]
+    assert silos.notes == ("as found",)
+    assert deal(natural(numbered), "natural", clients, seed=1).sha256 == silos.sha256
+
+
+def test_natural_refuses_another_number_of_silos_and_data_without_any(numbered):
+    with pytest.raises(InputError, match="natural on own has 2 silos, got 3 clients: leave --clients out"):
+        deal(natural(numbered), "natural", 3, seed=0)
+    with pytest.raises(InputError, match="data that come as silos, own does not"):
+        deal(numbered([9, 9], [9, 9]), "natural", None, seed=0)
+
+
+def test_natural_silos_can_be_dealt_otherwise(numbered):
+    silos = deal(natural(numbered), "iid", 4, seed=0)
+    assert sorted(p for part in positions(silos, "train") for p in part) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("data", "setting"), [("heart", "natural"), ("folder:a/b", "natural"), ("mnist", "practical"), ("own", "practical")]
+)
+def test_auto_means_natural_silos_where_there_are_any(data, setting):
+    assert resolve("auto", data) == setting
+    assert resolve("iid", data) == "iid"
+
+
+def test_twenty_silos_where_nobody_says_how_many(loaded):
+    assert len(deal(loaded("synthetic"), "auto", None, seed=0).silos) == 20

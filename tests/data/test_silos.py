@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 from amity.contract import InputError, Silo, Split
 from amity.data import Silos, federation
@@ -213,3 +214,94 @@ def test_the_hash_sees_every_part():
     hashes = [federation([other]).manifest()["sha256"] for other in others]
     assert len({base.manifest()["sha256"], *hashes}) == 1 + len(others)
     assert numbered([0, 1, 2, 0]).manifest() == base.manifest()
+
+
+class Pairs(Dataset):
+    """A torch data set of one's own."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield from ((torch.tensor([float(i)]), i % 2) for i in range(10))
+
+
+ITEMS = [(torch.tensor([float(i), 0.0]), i % 2) for i in range(10)]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        ITEMS,
+        [(x.numpy(), np.int64(y)) for x, y in ITEMS],
+        [(x.tolist(), torch.tensor(y)) for x, y in ITEMS],
+        [[x, y] for x, y in ITEMS],
+    ],
+    ids=["tensors", "arrays", "lists", "pairs as lists"],
+)
+def test_torch_data_sets(items):
+    silos = federation({"one": Pairs(items), "two": (Pairs(items[:6]), Pairs(items[6:]))}, seed=3)
+    one, two = silos.silos
+    assert silos.classes == 2 and silos.sizes == (8, 6)
+    together = torch.cat([one.train.x, one.test.x])[:, 0].tolist()
+    assert sorted(together) == list(range(10))
+    assert one.test.y.tolist() == [int(x) % 2 for x in one.test.x[:, 0]] and sorted(one.test.y.tolist()) == [0, 1]
+    assert two.test.x[:, 0].tolist() == [6, 7, 8, 9]
+
+
+def test_ready_made_torch_data_sets():
+    x, y = torch.randn(10, 2), torch.arange(10) % 3
+    made = federation({"a": TensorDataset(x, y), "b": Subset(TensorDataset(x, y), range(5)), "c": (x, y)})
+    assert made.classes == 3 and made.sizes == (8, 4, 8)
+    assert federation({"a": Stream()}).sizes == (8,)
+
+
+def test_the_seed_and_share_of_what_is_held_out():
+    def held_out(**how):
+        return federation({"a": Pairs(ITEMS), "b": Pairs(ITEMS)}, **how).silos[0].test.x.tolist()
+
+    assert len(held_out(test_fraction=0.4)) == 4
+    assert held_out(seed=1) == held_out(seed=1)
+    assert len({str(held_out(seed=seed)) for seed in range(8)}) > 1
+
+
+def test_labels_may_be_words():
+    x = torch.randn(4, 2)
+    words = ["dog", "cat", "dog", "cat"]
+    silos = federation(
+        {
+            "a": (x, words, x, np.array(words)),
+            "b": (Pairs([(row, "cow") for row in x]), Pairs([(row, "dog") for row in x])),
+        }
+    )
+    assert (silos.classes, silos.labels) == (3, ("cat", "cow", "dog"))
+    assert silos.silos[0].train.y.tolist() == silos.silos[0].test.y.tolist() == [2, 0, 2, 0]
+    assert silos.silos[1].train.y.tolist() == [1] * 4 and silos.silos[1].test.y.tolist() == [2] * 4
+    with pytest.raises(InputError, match="name 3 classes, got classes=2"):
+        federation({"a": (x, ["a", "b", "c", "a"], x, ["a"] * 4)}, classes=2)
+
+
+@pytest.mark.parametrize(
+    ("own", "reason"),
+    [
+        (Pairs([(torch.ones(2), 0), (torch.ones(3), 1)]), r"'a', example 1: must have the shape \(2,\)"),
+        (Pairs([{"x": 1, "y": 0}]), "'a', example 0: must be a pair x, y, got dict"),
+        (Pairs([(object(), 0)]), "'a' must hold arrays of numbers"),
+        (Pairs([]), "'a', all: needs at least one example"),
+        (Pairs(ITEMS[:1]), "'a' needs 2 examples or more"),
+        ((Pairs(ITEMS), Pairs(ITEMS), Pairs(ITEMS)), "got 3 items"),
+        ((Pairs(ITEMS), torch.ones(3)), "got 2 items"),
+    ],
+)
+def test_data_sets_that_cannot_be_used(own, reason):
+    with pytest.raises(InputError, match=reason) as caught:
+        federation({"a": own})
+    assert "\n" not in str(caught.value)

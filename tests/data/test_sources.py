@@ -10,21 +10,27 @@ import torch
 
 from amity.contract import InputError
 from amity.data import SOURCES, load
-from amity.data.sources import search_path
+from amity.data.files import search_path
+from amity.data.sources import scaled
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_is_what_its_entry_says(loaded, name):
     source, entry = loaded(name), SOURCES[name]
     for x, y in (source.train, source.test):
-        assert x.dtype == torch.float32 and tuple(x.shape[1:]) == entry.shape and len(x) == len(y)
+        assert tuple(x.shape[1:]) == entry.shape and len(x) == len(y)
+        assert x.dtype == torch.uint8 or entry.official is None or entry.natural  # pixels are kept as bytes
+        x = scaled(x)
+        assert x.dtype == torch.float32
         assert y.dtype == torch.int64 and set(y.tolist()) == set(range(entry.classes))
         assert x.isfinite().all()
         if len(entry.shape) == 3:
             assert x.min() == -1 and x.max() == 1
     assert (source.name, source.classes) == (name, entry.classes)
-    for count in (len(source.train.y), len(source.test.y)):
-        assert f"{count:,}" in entry.description
+    counts = [len(source.train.y), len(source.test.y)]
+    counts = [sum(counts)] if entry.natural else counts
+    complete = all(f" {count:,} " in f" {entry.description} " for count in counts)
+    assert complete != any("not complete" in note for note in source.notes)
 
 
 @pytest.mark.parametrize("name", ["digits", "synthetic"])

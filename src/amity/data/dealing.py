@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,8 +17,9 @@ class Dealt(NamedTuple):
 
     train: list[Tensor]
     test: list[Tensor]
-    groups: list[int]  # the distribution that each silo was drawn from
+    groups: Sequence[int | None]  # the distribution that each silo was drawn from, where that is known
     notes: tuple[str, ...] = ()  # departures from the plan
+    names: Sequence[str] = ()  # of silos that have their own
 
 
 def equally(n: int, parts: int) -> list[int]:

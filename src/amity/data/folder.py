@@ -1,0 +1,121 @@
+"""A folder of silos: `--data folder:PATH`. Every entry of PATH is a silo, a file or a folder.
+
+    PATH/north.csv                           one file: a seeded part of it is held out for testing
+    PATH/south/train.csv, test.csv           a folder with both parts; npz and parquet alike
+    PATH/east/data.npz                       a folder with one file
+    PATH/west/cat/1.png, dog/2.png           a folder per class, with images
+    PATH/west/train/cat/1.png, test/...      the same, divided
+
+Labels may be words; classes are the union over silos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from amity.contract import InputError, Split
+from amity.data import labels, pictures, tables
+from amity.data.division import Division
+from amity.data.files import unreadable
+from amity.data.own import check_names
+from amity.data.sources import FOLDER, Own, Source, joined, scaled
+from amity.data.tables import Part
+
+_TYPES = ", ".join(suffix.removeprefix(".") for suffix in tables.READERS)
+
+
+def read_folder(path: Path, division: Division) -> Source:
+    """All silos of a folder, each with its own train and test part."""
+    entries = _entries(path, "a folder with one file or folder per silo")
+    if not entries:
+        raise InputError(f"{path} must hold one file or folder per silo, found nothing: add some")
+    names = [_name(entry) for entry in entries]
+    check_names(names)
+    found = {name: _silo(entry) for name, entry in zip(names, entries, strict=True)}
+    parts = _alike([part for own in found.values() for part in own])
+    marks = labels.number([part.y for part in parts])
+    if marks.classes == 1:
+        raise InputError(f"{path} must have two classes or more, found {marks.names[0]!r} only: check the labels")
+    splits = iter([Split(part.x, y) for part, y in zip(parts, marks.parts, strict=True)])
+    train, test = [], []
+    for name, own in found.items():
+        one, other = (next(splits), next(splits)) if len(own) == 2 else division.divide(next(splits), name)
+        train.append(one)
+        test.append(other)
+    counts = [Own(name, len(a.y), len(b.y)) for name, a, b in zip(found, train, test, strict=True)]
+    name = f"{FOLDER}{path}"
+    return Source(name, joined(train), joined(test), marks.classes, silos=tuple(counts), labels=marks.names)
+
+
+def _entries(path: Path, wanted: str) -> list[Path]:
+    """What a folder shows, in the order of names."""
+    try:
+        return sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path} must be {wanted}, it is not: check the path") from None
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _name(path: Path) -> str:
+    return path.name if path.is_dir() else path.stem
+
+
+def _silo(entry: Path) -> list[Part]:
+    """Train and test, or one part to be divided."""
+    if entry.is_file():
+        return _file(entry)
+    inside = _entries(entry, "a silo's folder")
+    by_name = {_name(path): path for path in inside}
+    if {"train", "test"} == by_name.keys() and len(inside) == 2:
+        return [_half(by_name[part]) for part in ("train", "test")]
+    if len(inside) == 1 and inside[0].is_file():
+        return _file(inside[0])
+    if inside and all(path.is_dir() for path in inside):
+        return [pictures.read(entry, inside)]
+    found = ", ".join(path.name for path in inside[:5]) or "nothing"
+    raise InputError(
+        f"silo {entry} must hold train and test, one file ({_TYPES}), or a folder of images per class, "
+        f"found {found}: arrange it so"
+    )
+
+
+def _half(path: Path) -> Part:
+    if path.is_dir():
+        return pictures.read(path, _entries(path, "a folder per class"))
+    parts = _file(path)
+    if len(parts) != 1:
+        raise InputError(f"{path} must hold x and y, found train and test parts: the file's name says which it is")
+    return parts[0]
+
+
+def _file(path: Path) -> list[Part]:
+    if path.suffix.lower() not in tables.READERS:
+        raise InputError(f"{path} must be a silo ({_TYPES}, or a folder), it is not: move it elsewhere")
+    return tables.read(path)
+
+
+def _alike(parts: Sequence[Part]) -> list[Part]:
+    """The same features everywhere; grey images among coloured ones get three channels, pixels among numbers are
+    scaled."""
+    shapes = {tuple(part.x.shape[1:]) for part in parts}
+    if {len(shape) for shape in shapes} == {3} and {shape[0] for shape in shapes} == {1, 3}:
+        parts = [part._replace(x=part.x.expand(-1, 3, -1, -1)) for part in parts]
+    if len({part.x.dtype for part in parts}) > 1:
+        parts = [part._replace(x=scaled(part.x)) for part in parts]
+    first = parts[0]
+    for part in parts:
+        if part.x.shape[1:] != first.x.shape[1:]:
+            wanted, got = tuple(first.x.shape[1:]), tuple(part.x.shape[1:])
+            raise InputError(
+                f"{part.where}: examples must have the shape {wanted} of {first.where}, found {got}: "
+                "give all silos the same features"
+            )
+        if part.columns and first.columns and part.columns != first.columns:
+            wrong = next(pair for pair in zip(first.columns, part.columns, strict=True) if pair[0] != pair[1])
+            raise InputError(
+                f"{part.where}: columns must be those of {first.where} in the same order, found {wrong[1]!r} "
+                f"for {wrong[0]!r}: rename or reorder them"
+            )
+    return list(parts)

@@ -1,0 +1,60 @@
+"""A silo's examples as image files, one folder per class: PNG or JPEG, all of one size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from amity.contract import InputError
+from amity.data import files
+from amity.data.tables import Part
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+_GREY = ("1", "L", "LA", "I;16", "I")
+
+
+def read(folder: Path, classes: Sequence[Path]) -> Part:
+    """All images of these class folders. Grey ones have one channel, unless others have colours."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise InputError(f"{folder} needs Pillow to be read, which is not there: pip install 'amity[images]'") from None
+    paths = [path for place in classes for path in _listed(place)]
+    if not paths:
+        raise InputError(f"{folder} must hold images in one folder per class, found none: add some")
+    opened = [_open(path, Image) for path in paths]
+    colour = any(array.ndim == 3 for array in opened)
+    images = [np.repeat(array[..., None], 3, axis=2) if colour and array.ndim == 2 else array for array in opened]
+    for path, image in zip(paths, images, strict=True):
+        if image.shape != images[0].shape:
+            size, first = (f"{shape[1]}x{shape[0]}" for shape in (image.shape, images[0].shape))
+            raise InputError(f"{path} must have {first} pixels as {paths[0].name}, found {size}: resize it")
+    x = torch.from_numpy(np.stack(images))  # [n, H, W] or [n, H, W, 3]
+    x = x.permute(0, 3, 1, 2) if colour else x.unsqueeze(1)
+    return Part(x.contiguous(), np.array([path.parent.name for path in paths]), str(folder))
+
+
+def _listed(folder: Path) -> list[Path]:
+    paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    for path in paths:
+        if path.suffix.lower() not in SUFFIXES or not path.is_file():
+            raise InputError(f"{path} must be a PNG or JPEG image of class {folder.name!r}: move it elsewhere")
+    return paths
+
+
+def _open(path: Path, image: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Its pixels: [H, W], or [H, W, 3] where it has colours."""
+    try:
+        with image.open(path) as picture:
+            if picture.mode.startswith("I"):  # 16 bits: a conversion would cut, not scale
+                return (np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)
+            return np.asarray(picture.convert("L" if picture.mode in _GREY else "RGB"))
+    except PermissionError as error:
+        raise files.unreadable(path, error) from error
+    except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} is not a whole PNG or JPEG image ({reason}): {files.AGAIN}") from error

@@ -1,0 +1,162 @@
+"""A silo's examples in one file: npz, csv or parquet. What cannot be learnt from is refused with file and row.
+
+A table has one row per example and a header. Labels are the column called label, target or y, else the last one;
+all other columns are features and must be numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amity.contract import InputError
+from amity.data import files, npz
+from amity.data.labels import Written, is_text
+from amity.data.own import features
+
+MISSING = {"", "?", "na", "n/a", "nan", "null"}
+LABEL = ("label", "target", "y")
+
+
+class Part(NamedTuple):
+    """Examples as they were found."""
+
+    x: Tensor  # [n, ...] float32, or uint8 pixels
+    y: Written  # [n]
+    where: str  # the file or folder
+    columns: tuple[str, ...] = ()  # of the features, where they have names
+
+
+def read(path: Path) -> list[Part]:
+    """The examples of a file, or its train and test part."""
+    return READERS[path.suffix.lower()](path)
+
+
+def _npz(path: Path) -> list[Part]:
+    arrays = npz.read(path)
+    for pairs in ((("x_train", "y_train"), ("x_test", "y_test")), (("x", "y"),)):
+        if all(name in arrays for pair in pairs for name in pair):
+            return [_arrays(arrays[x], arrays[y], f"{path}, {x}:", f"{path}, {y}:", str(path)) for x, y in pairs]
+    found = ", ".join(arrays)
+    raise InputError(f"{path} must contain x and y, or x_train, y_train, x_test, y_test, found {found}: rename them")
+
+
+def _arrays(x: Written, y: Written, x_where: str, y_where: str, where: str) -> Part:
+    if x.dtype.kind != "f" and x.dtype != np.uint8:
+        raise InputError(f"{x_where} must be floating point or uint8, found {x.dtype}: convert it to float32")
+    examples = features(torch.tensor(x), x_where)
+    if x.dtype == np.uint8:
+        examples = examples.byte()  # pixels, scaled when they are dealt
+    if y.ndim != 1 or len(y) != len(x):
+        raise InputError(f"{y_where} must be one label for each of {len(x)} examples, found shape {y.shape}: align it")
+    if not is_text(y) and y.dtype.kind not in "biuf":
+        raise InputError(f"{y_where} must be numbers or words, found {y.dtype}: convert it")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = int((~np.isfinite(y)).argmax())
+        raise InputError(f"{y_where} row {row} must have a label, found {y[row]}: fill it in or drop the row")
+    return Part(examples, y, where)
+
+
+def _csv(path: Path) -> list[Part]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.reader(stream, strict=True)
+            header = [name.strip() for name in next(reader, [])]
+            label = _label_column(header, path)
+            rows = [_row(row, header, label, f"{path}, line {reader.line_num}:") for row in reader if row]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InputError(f"{path} must be a csv file in UTF-8 ({error}): save it as one") from error
+    except OSError as error:
+        raise files.unreadable(path, error) from error
+    if not rows:
+        raise InputError(f"{path} must have one row per example below its header, found none: add some")
+    x = torch.tensor([values for values, _ in rows], dtype=torch.float64)
+    y = np.array([mark for _, mark in rows], dtype=str)
+    return [Part(features(x, f"{path}:"), y, str(path), _but(header, label))]
+
+
+def _label_column(header: Sequence[str], path: Path) -> int:
+    """The position of the labels."""
+    if len(header) < 2:
+        raise InputError(f"{path} must have a header of two columns or more, found {len(header)}: use commas")
+    if all(_is_number(name) for name in header):
+        raise InputError(f"{path} must start with a header, found a row of numbers: name the columns")
+    for name in header:
+        if header.count(name) > 1:
+            raise InputError(f"{path} must have different columns, found {name!r} twice: rename one")
+    named = [place for place, name in enumerate(header) if name.lower() in LABEL]
+    if len(named) > 1:
+        found = ", ".join(header[place] for place in named)
+        raise InputError(f"{path} must have one column of labels, found {found}: rename the others")
+    return named[0] if named else len(header) - 1
+
+
+def _but(header: Sequence[str], label: int) -> tuple[str, ...]:
+    return tuple(name for place, name in enumerate(header) if place != label)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _row(row: Sequence[str], header: Sequence[str], label: int, where: str) -> tuple[list[float], str]:
+    """Features and label."""
+    if len(row) != len(header):
+        raise InputError(f"{where} must have {len(header)} values, found {len(row)}: complete or drop the row")
+    cells = [cell.strip() for cell in row]
+    for name, cell in zip(header, cells, strict=True):
+        if cell.lower() in MISSING:
+            raise InputError(f"{where} {name} is missing ({cell!r}): fill it in or drop the row")
+    values = []
+    for place, cell in enumerate(cells):
+        if place != label:
+            if not _is_number(cell) or not math.isfinite(float(cell)):
+                raise InputError(
+                    f"{where} {header[place]} must be a number, found {cell!r}: encode it or drop the column"
+                )
+            values.append(float(cell))
+    return values, cells[label]
+
+
+def _parquet(path: Path) -> list[Part]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError(f"{path} needs pyarrow to be read, which is not there: pip install 'amity[parquet]'") from None
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} is not a parquet file ({str(error).splitlines()[0]}): {files.AGAIN}") from error
+    header = list(table.column_names)
+    label = _label_column(header, path)
+    if not table.num_rows:
+        raise InputError(f"{path} must have one row per example, found none: add some")
+    columns = []
+    for place, name in enumerate(header):
+        column = table.column(place)
+        if column.null_count:
+            row = column.is_null().to_pylist().index(True)
+            raise InputError(f"{path}, row {row}: {name} is missing: fill it in or drop the row")
+        values = np.array(column.to_pylist()) if place == label else column.to_numpy()
+        if place != label and values.dtype.kind not in "biuf":
+            raise InputError(f"{path}, {name} must be numbers, found {column.type}: encode it or drop the column")
+        columns.append(values)
+    x = np.stack([v.astype(np.float64) for place, v in enumerate(columns) if place != label], axis=1)
+    where = str(path)
+    part = _arrays(x, columns[label], f"{path}:", f"{path}, {header[label]}:", where)
+    return [part._replace(columns=_but(header, label))]
+
+
+READERS: dict[str, Callable[[Path], list[Part]]] = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}

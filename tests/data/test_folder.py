@@ -1,0 +1,311 @@
+"""A folder of one's own silos: every layout and format, the union of labels, and refusals with file and row."""
+
+import builtins
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from amity.contract import InputError
+from amity.data import Source, deal, load, tables
+from amity.data.division import Division
+
+X = np.arange(20, dtype=np.float32).reshape(10, 2) / 4
+Y = np.array([0, 1] * 5)
+
+
+def table(x: np.ndarray = X, y: Any = Y, header: str = "a,b,label") -> str:
+    return header + "\n" + "".join(f"{','.join(map(str, row))},{label}\n" for row, label in zip(x, y, strict=True))
+
+
+def npz(**arrays: Any) -> bytes:
+    packed = io.BytesIO()
+    np.savez(packed, **{name: np.asarray(array) for name, array in arrays.items()})
+    return packed.getvalue()
+
+
+def parquet(**columns: Any) -> bytes:
+    packed = io.BytesIO()
+    pq.write_table(pa.table(columns), packed)
+    return packed.getvalue()
+
+
+def picture(value: Any, size: tuple[int, int] = (4, 3), mode: str = "L", kind: str = "PNG") -> bytes:
+    packed = io.BytesIO()
+    Image.new(mode, size, value).save(packed, kind)
+    return packed.getvalue()
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., Source]:
+    """The source that a folder with these files is."""
+
+    def make(files: dict[str, str | bytes], **how: Any) -> Source:
+        for name, content in files.items():
+            path = tmp_path / "silos" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return load(f"folder:{tmp_path / 'silos'}", **how)
+
+    return make
+
+
+def whole(source: Source, silo: int = 0) -> list[tuple[list[float], int]]:
+    """All examples of a silo with their labels, in order."""
+    one = deal(source, "natural", None, 0).silos[silo]
+    rows = zip(
+        [*one.train.x.tolist(), *one.test.x.tolist()], [*one.train.y.tolist(), *one.test.y.tolist()], strict=True
+    )
+    return sorted(rows)
+
+
+EXPECTED = sorted(zip(X.tolist(), Y.tolist(), strict=True))
+HALVES = {"x_train": X[:6], "y_train": Y[:6], "x_test": X[6:], "y_test": Y[6:]}
+COLUMNS = {"a": X[:, 0], "b": X[:, 1], "label": Y}
+
+FORMS = {
+    "csv": {"north.csv": table()},
+    "csv, label first": {
+        "north.csv": "Label,a,b\n" + "".join(f"{y},{a},{b}\n" for (a, b), y in zip(X, Y, strict=True))
+    },
+    "csv, last column": {"north.csv": table(header="a,b,kind")},
+    "csv with quotes, blanks and a mark": {"north.csv": "\ufeff" + table(header='"a", b ,"target"') + "\n"},
+    "csv in a folder": {"north/data.csv": table()},
+    "csv halves": {"north/train.csv": table(X[:6], Y[:6]), "north/test.csv": table(X[6:], Y[6:])},
+    "npz": {"north.npz": npz(x=X, y=Y)},
+    "npz halves": {"north.npz": npz(**HALVES)},
+    "npz in two files": {"north/train.npz": npz(x=X[:6], y=Y[:6]), "north/test.npz": npz(x=X[6:], y=Y[6:])},
+    "parquet": {"north.parquet": parquet(**COLUMNS)},
+    "parquet and csv": {
+        "north/train.parquet": parquet(**{name: column[:6] for name, column in COLUMNS.items()}),
+        "north/test.csv": table(X[6:], Y[6:]),
+    },
+}
+
+
+@pytest.mark.parametrize("files", FORMS.values(), ids=FORMS)
+def test_every_form_gives_the_same_silo(read, files):
+    source = read({**files, ".hidden": "", "south.csv": table()})
+    assert [silo.name for silo in source.silos] == ["north", "south"]
+    assert (source.classes, source.labels) == (2, ("0", "1"))
+    assert whole(source) == whole(source, 1) == EXPECTED
+    north = source.silos[0]
+    divided = any("train" in name for name in files) or files.get("north.npz") == FORMS["npz halves"]["north.npz"]
+    assert (north.train, north.test) == ((6, 4) if divided else (8, 2))
+    if divided:
+        assert deal(source, "natural", None, 0).silos[0].test.x.tolist() == X[6:].tolist()
+
+
+def test_files_are_divided_by_seed_share_and_class(read):
+    x, y = np.arange(40, dtype=np.float32)[:, None], np.arange(40) % 4
+    files = {"a.npz": npz(x=x, y=y), "b.npz": npz(x=x, y=y)}
+    one = deal(read(files, test_fraction=0.3), "natural", None, 0).silos
+    again = deal(read(files, test_fraction=0.3), "natural", None, 0).silos
+    other = deal(read(files, test_fraction=0.3, seed=1), "natural", None, 0).silos
+    assert one[0].test.y.bincount().tolist() == [3, 3, 3, 3]
+    assert torch.equal(one[0].test.x, again[0].test.x)
+    assert not torch.equal(one[0].test.x, other[0].test.x)
+    assert not torch.equal(one[0].test.x, one[1].test.x)  # each silo draws its own
+    alone = deal(read({}, test_fraction=0.3), "natural", None, 0).silos
+    assert torch.equal(alone[0].test.x, one[0].test.x)
+
+
+def test_classes_are_the_union_of_words(read):
+    source = read({"a.csv": table(y=["cat", "dog"] * 5), "b.csv": table(y=["cow", "dog"] * 5)})
+    assert (source.classes, source.labels) == (3, ("cat", "cow", "dog"))
+    silos = deal(source, "natural", None, 0)
+    assert silos.labels == ("cat", "cow", "dog") and silos.manifest()["labels"] == ["cat", "cow", "dog"]
+    assert [y for _, y in whole(source, 1)] == [1, 2] * 5
+
+
+def test_whole_numbers_are_classes_in_their_order(read):
+    source = read({"a.csv": table(y=["10", "9"] * 5), "b.npz": npz(x=X, y=[-3, 10] * 5)})
+    assert (source.classes, source.labels) == (3, ("-3", "9", "10"))
+
+
+def test_numbers_among_words_are_words(read):
+    source = read({"a.csv": table(y=["1", "x"] * 5), "b.npz": npz(x=X, y=[1, 2] * 5)})
+    assert source.labels == ("1", "2", "x")
+
+
+def test_fractions_are_quantities(read):
+    source = read({"a.csv": table(y=[0.5, 1] * 5), "b.csv": table(y=[1, 2] * 5)})
+    assert source.classes == 0 and source.labels == () and source.train.y.dtype == torch.float32
+    silos = deal(source, "natural", None, 0)
+    assert silos.manifest()["silos"][0]["train"] == [8]
+    assert sorted({*silos.silos[0].train.y.tolist(), *silos.silos[0].test.y.tolist()}) == [0.5, 1.0]
+    assert silos.with_validation(0.25, seed=0).silos[0].val is not None
+
+
+def test_bytes_are_pixels(read):
+    images = np.full((10, 1, 2, 2), 255, dtype=np.uint8)
+    source = read({"a.npz": npz(x=images, y=Y)})
+    assert source.train.x.dtype == torch.uint8
+    assert deal(source, "natural", None, 0).silos[0].train.x.unique().tolist() == [1.0]
+    mixed = read({"b.npz": npz(x=np.zeros((10, 1, 2, 2), dtype=np.float32), y=Y)})
+    assert [silo.train.x.unique().tolist() for silo in deal(mixed, "natural", None, 0).silos] == [[1.0], [0.0]]
+
+
+def pictures(folder: str, **how: Any) -> dict[str, bytes]:
+    values = {"cat": 0, "dog": 255}
+    return {
+        f"{folder}/{name}/{i}.{suffix}": picture(value, kind=kind, **how)
+        for name, value in values.items()
+        for i, (suffix, kind) in enumerate([("png", "PNG"), ("jpg", "JPEG"), ("JPEG", "JPEG")])
+    }
+
+
+def test_images_in_class_folders(read):
+    source = read({**pictures("north"), **pictures("south/train"), **pictures("south/test")})
+    assert source.labels == ("cat", "dog") and tuple(source.train.x.shape[1:]) == (1, 3, 4)
+    assert [(silo.train, silo.test) for silo in source.silos] == [(5, 1), (6, 6)]
+    for silo in deal(source, "natural", None, 0).silos:
+        for x, y in (silo.train, silo.test):
+            assert torch.equal(x[:, 0, 0, 0], y * 2.0 - 1)  # black cats, white dogs
+
+
+def test_colours_are_kept_where_there_are_any(read):
+    coloured = {
+        "south/cat/1.png": picture((255, 0, 51), mode="RGB"),
+        "south/dog/1.png": picture((0, 255, 0, 255), mode="RGBA"),
+        "south/dog/2.png": picture(51),
+    }
+    source = read({**pictures("north"), **coloured})
+    assert tuple(source.train.x.shape[1:]) == (3, 3, 4)
+    south = deal(source, "natural", None, 0).silos[1]
+    colours = torch.cat([south.train.x, south.test.x])[:, :, 0, 0]
+    expected = [[1, -1, -0.6], [-1, 1, -1], [-0.6] * 3]
+    torch.testing.assert_close(colours.sort(0).values, torch.tensor(expected).sort(0).values)
+
+
+def test_sixteen_bits_are_scaled_not_cut(read):
+    deep = Image.fromarray(np.full((3, 4), 0x8000, dtype=np.uint16))
+    packed = io.BytesIO()
+    deep.save(packed, "PNG")
+    source = read({f"a/{name}/{i}.png": packed.getvalue() for name in "xy" for i in range(2)})
+    assert source.train.x.unique().tolist() == [0x80]
+
+
+BAD = table(X, ["cat"] * 10)
+REFUSED = {
+    "nothing there": ({}, "must be a folder with one file or folder per silo"),
+    "an empty folder": ({".hidden": ""}, "must hold one file or folder per silo, found nothing"),
+    "another format": ({"a.csv": table(), "b.tsv": "x"}, r"b.tsv must be a silo \(npz, csv, parquet, or a folder\)"),
+    "two files in a silo": ({"a/one.csv": table(), "a/two.csv": table()}, "a must hold.*found one.csv, two.csv"),
+    "test without train": ({"a/test.csv": table(), "a/other.csv": table()}, "a must hold train and test"),
+    "same name twice": ({"a.csv": table(), "a.npz": npz(x=X, y=Y)}, "names must differ, got 'a' 2 times"),
+    "a name that is no name": ({"-a.csv": table()}, "name must start with a letter"),
+    "one class": ({"a.csv": BAD, "b.csv": BAD}, "two classes or more, found 'cat' only"),
+    "one example": ({"a.csv": table(X[:1], [0]), "b.csv": table()}, "silo 'a' needs 2 examples or more"),
+    "an empty file": ({"a.csv": ""}, "a.csv must have a header of two columns"),
+    "only a header": ({"a.csv": "x,label\n"}, "a.csv must have one row per example below its header"),
+    "no header": ({"a.csv": "1,2,3\n4,5,6\n"}, "a.csv must start with a header, found a row of numbers"),
+    "semicolons": ({"a.csv": "x;label\n1;2\n"}, "found 1: use commas"),
+    "columns twice": ({"a.csv": "x,x,label\n1,2,3\n"}, "found 'x' twice"),
+    "two columns of labels": ({"a.csv": "x,y,label\n1,2,3\n"}, "one column of labels, found y, label"),
+    "a short row": ({"a.csv": "x,label\n1,a\n2\n"}, "a.csv, line 3: must have 2 values, found 1"),
+    "a missing value": ({"a.csv": "x,label\n1,a\n,b\n"}, "a.csv, line 3: x is missing"),
+    "NA": ({"a.csv": "x,label\n1,a\nNA,b\n"}, r"a.csv, line 3: x is missing \('NA'\)"),
+    "a missing label": ({"a.csv": "x,label\n1,a\n2,?\n"}, "a.csv, line 3: label is missing"),
+    "words for a number": ({"a.csv": "x,label\n1,a\nold,b\n"}, "a.csv, line 3: x must be a number, found 'old'"),
+    "infinity": ({"a.csv": "x,label\n1,a\ninf,b\n"}, "a.csv, line 3: x must be a number, found 'inf'"),
+    "not UTF-8": ({"a.csv": b"x,label\n1,\xff\n"}, "a.csv must be a csv file in UTF-8"),
+    "an open quote": ({"a.csv": 'x,label\n1,"a\n'}, "a.csv must be a csv file"),
+    "other columns": ({"a.csv": table(), "b.csv": table(header="b,a,label")}, "b.csv: columns.*found 'b' for 'a'"),
+    "more columns": ({"a.csv": table(), "b.npz": npz(x=np.ones((4, 3)), y=[0, 1] * 2)}, r"b.npz: .*\(2,\) of .*\(3,\)"),
+    "npz without x": ({"a.npz": npz(y=Y)}, "a.npz must contain x and y, or x_train.*found y"),
+    "npz with NaN": ({"a.npz": npz(x=X * np.nan, y=Y)}, "a.npz, x: x must be finite, got NaN or infinity in row 0"),
+    "npz with words": ({"a.npz": npz(x=X.astype(str), y=Y)}, "a.npz, x: must be floating point or uint8"),
+    "npz with counts": ({"a.npz": npz(x=X.astype(np.int64), y=Y)}, "convert it to float32"),
+    "npz with few labels": ({"a.npz": npz(x=X, y=Y[:3])}, "a.npz, y: must be one label for each of 10 examples"),
+    "npz with a NaN label": ({"a.npz": npz(x=X, y=[np.nan, *Y[1:]])}, "a.npz, y: row 0 must have a label"),
+    "npz halves in a half": (
+        {"a/train.npz": npz(**HALVES), "a/test.npz": npz(x=X, y=Y)},
+        "train.npz must hold x and y",
+    ),
+    "parquet that is none": ({"a.parquet": b"PAR1"}, "a.parquet is not a parquet file"),
+    "parquet with nulls": ({"a.parquet": parquet(x=[1.0, None], label=[0, 1])}, "a.parquet, row 1: x is missing"),
+    "parquet with words": ({"a.parquet": parquet(x=["u", "v"], label=[0, 1])}, "a.parquet, x must be numbers"),
+    "parquet with NaN": ({"a.parquet": parquet(x=[1.0, np.nan], label=[0, 1])}, "a.parquet: x must be finite.*row 1"),
+    "no images": ({"a/cat/.hidden": ""}, "a must hold images in one folder per class"),
+    "text among images": ({**pictures("a"), "a/cat/notes.txt": ""}, "notes.txt must be a PNG or JPEG"),
+    "a broken image": ({**pictures("a"), "a/cat/9.png": picture(0)[:40]}, "9.png is not a whole PNG or JPEG"),
+    "another size": ({**pictures("a"), "a/dog/9.png": picture(0, (5, 3))}, "9.png must have 4x3 pixels.*found 5x3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refusals_name_the_file_the_rule_and_the_remedy(read, files, reason):
+    with pytest.raises(InputError, match=reason) as caught:
+        read(files)
+    assert "\n" not in str(caught.value) and ": " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("files", "module", "extra"),
+    [({"a.parquet": parquet(**COLUMNS)}, "pyarrow", "parquet"), (pictures("a"), "PIL", "images")],
+)
+def test_what_is_not_installed_is_named(read, monkeypatch, files, module, extra):
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name.split(".")[0] == module:
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(InputError, match=rf"pip install 'amity\[{extra}\]'"):
+        read(files)
+
+
+words = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=6).filter(
+    lambda word: word.lower() not in tables.MISSING
+)
+numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@given(
+    rows=st.lists(st.tuples(numbers, numbers, words), min_size=2, max_size=12),
+    label=st.sampled_from(["label", "TARGET", "y"]),
+    place=st.integers(0, 2),
+)
+def test_a_csv_file_is_read_as_it_was_written(tmp_path_factory, rows, label, place):
+    import csv
+
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        for a, b, mark in [("one", "two", label), *rows]:
+            cells = [a, b]
+            cells.insert(place, mark)
+            writer.writerow(cells)
+    (part,) = tables.read(path)
+    assert part.columns == ("one", "two")
+    assert part.x.tolist() == [[a, b] for a, b, _ in rows]
+    assert part.y.tolist() == [mark for _, _, mark in rows]
+
+
+@given(y=st.lists(st.integers(0, 3), min_size=2, max_size=60), fraction=st.floats(0.01, 0.99), seed=st.integers(0, 99))
+def test_what_is_held_out_is_a_share_of_every_class(y, fraction, seed):
+    marks = torch.tensor(y)
+    held_out = Division(seed, fraction).held_out(marks, "a")
+    count = min(max(1, round(fraction * len(y))), len(y) - 1)
+    assert int(held_out.sum()) == count
+    for label in set(y):
+        share = count * y.count(label) / len(y)
+        assert abs(int((marks[held_out] == label).sum()) - share) < 1 + 1e-9
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.2, float("nan")])
+def test_a_share_is_a_share(fraction):
+    with pytest.raises(InputError, match="test fraction must be > 0 and < 1"):
+        Division(0, fraction).held_out(torch.tensor([0, 1]), "a")

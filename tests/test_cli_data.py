@@ -1,0 +1,162 @@
+"""`amity data`, and runs on natural silos and on folders of one's own."""
+
+# ruff: noqa: F811 (the fixture is imported, then named)
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from test_cli import Amity, amity, config, refused, worked  # noqa: F401
+
+from amity.data import SOURCES
+
+REAL = Path(os.environ.get("AMITY_DATA", "nowhere"))
+QUICK = "--model mlr --rounds 2 --epochs 1 --workers 1".split()
+
+needs_files = pytest.mark.skipif(not (REAL / "heart-disease").is_dir(), reason="AMITY_DATA holds no heart-disease")
+
+
+def clinics(path: Path) -> None:
+    """Three silos: two files that are to be divided, one folder with both parts."""
+    rows = [(i % 5 / 2, i % 7 / 3, ("ill", "well")[i % 2]) for i in range(20)]
+
+    def text(part: list[tuple[float, float, str]]) -> str:
+        return "pressure,sugar,label\n" + "".join(f"{a},{b},{c}\n" for a, b, c in part)
+
+    (path / "south").mkdir(parents=True)
+    (path / "east.csv").write_text(text(rows))
+    (path / "north.csv").write_text(text(rows))
+    (path / "south" / "train.csv").write_text(text(rows[:12]))
+    (path / "south" / "test.csv").write_text(text(rows[12:]))
+
+
+def test_data_sets_are_listed_with_what_is_at_hand(amity: Amity, tmp_path: Path) -> None:
+    said = amity("data", "list")
+    worked(said)
+    rows = {line.split()[0]: line.rstrip() for line in said.out.splitlines() if line[:1].strip()}
+    assert set(SOURCES) <= set(rows)
+    assert rows["digits"].endswith("built in") and rows["mnist"].endswith("no")
+    assert amity("datasets") == said
+    found = json.loads(amity("data", "list", "--json").out)
+    for name, entry in SOURCES.items():
+        assert tuple(file["name"] for file in found[name]["files"]) == entry.files
+        assert all(file["urls"] and file["digest"] for file in found[name]["files"])
+        assert found[name]["found"] == []
+    folder = tmp_path / "mine" / "heart-disease"
+    folder.mkdir(parents=True)
+    for file in SOURCES["heart"].files:
+        (folder / file).write_text("")
+    listed = json.loads(amity("data", "list", "--json", "--data-dir", "mine").out)
+    assert [Path(path).name for path in listed["heart"]["found"]] == list(SOURCES["heart"].files)
+
+
+def test_help_lists_the_commands(amity: Amity) -> None:
+    for words in (["data"], ["data", "--help"]):
+        said = amity(*words)
+        worked(said)
+        assert all(f"\n  {name} " in said.out for name in ("list", "fetch", "verify"))
+    assert "\n  data " in amity("--help").out
+
+
+@pytest.mark.parametrize(
+    ("line", "needed"),
+    [
+        ("data fetch", "NAME"),
+        ("data fetch mnits", "did you mean mnist"),
+        ("data verify mnits", "did you mean mnist"),
+        ("data verify mnist", "mnist is not at hand"),
+        ("data verify folder:nowhere", "nowhere must be a folder"),
+        ("data lists", "lists"),
+        ("run separate --data folder:nowhere", "nowhere must be a folder"),
+        ("run separate --data folder:", "needs the path of a folder"),
+        ("run separate --data folders", "unknown data set 'folders'"),
+        ("run separate --data digits --setting natural", "digits does not"),
+        ("run separate --data folder:. --test-fraction 1", "test_fraction"),
+    ],
+)
+def test_refusals(amity: Amity, line: str, needed: str) -> None:
+    refused(amity(*line.split()), needed)
+
+
+def test_verify_where_nothing_is(amity: Amity) -> None:
+    said = amity("data", "verify")
+    worked(said)
+    assert said.out == "no files are at hand: see `amity data list`\n"
+
+
+def test_built_in_data_need_no_fetching(amity: Amity) -> None:
+    said = amity("data", "fetch", "digits", "synthetic")
+    worked(said)
+    assert said.out.splitlines() == [f"{name}: built in, nothing to fetch" for name in ("digits", "synthetic")]
+
+
+def test_verify_tells_what_a_folder_holds(amity: Amity, tmp_path: Path) -> None:
+    clinics(tmp_path / "clinics")
+    said = amity("data", "verify", "folder:clinics", "digits")
+    worked(said)
+    assert said.out.splitlines() == [
+        "folder:clinics: 44 train, 16 test, 2 classes",
+        *("  east: 16 train, 4 test", "  north: 16 train, 4 test", "  south: 12 train, 8 test"),
+        "digits: 1,258 train, 539 test, 10 classes",
+    ]
+
+
+@needs_files
+def test_verify_reads_the_files_not_the_cache(amity: Amity, tmp_path: Path) -> None:
+    shutil.copytree(REAL / "heart-disease", tmp_path / "data" / "heart-disease")
+    said = amity("data", "verify")
+    worked(said)
+    assert "heart: 735 train, 185 test, 2 classes, checksum right" in said.out
+    file = tmp_path / "data" / "heart-disease" / "processed.va.data"
+    file.chmod(0o644)
+    stat = file.stat()
+    file.write_bytes(file.read_bytes().replace(b"63,1,4", b"64,1,4", 1))
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    refused(amity("data", "verify", "heart"), "processed.va.data must have the official content (sha256 e7c93d8d")
+
+
+@needs_files
+def test_a_run_on_hospitals(amity: Amity, tmp_path: Path) -> None:
+    said = amity("run", "fedavg", "--data", "heart", "--data-dir", REAL, *QUICK)
+    worked(said)
+    target = tmp_path / "runs" / "fedavg-heart-natural-0"
+    found = config(target)
+    assert (found["setting"], found["clients"], found["test_fraction"]) == ("natural", 4, 0.2)
+    assert json.loads((target / "facts.json").read_text())["silos"] == ["cleveland", "hungarian", "switzerland", "va"]
+    refused(
+        amity("run", "fedavg", "--data", "heart", "--data-dir", REAL, "--clients", "3", "--out", "b"),
+        "4 silos, got 3 clients",
+    )
+
+
+def test_a_run_on_a_folder_of_silos(amity: Amity, tmp_path: Path) -> None:
+    clinics(tmp_path / "our clinics")
+    words = ["run", "pfedatt", "--data", "folder:our clinics", *QUICK]
+    worked(amity(*words))
+    target = tmp_path / "runs" / "pfedatt-our-clinics-natural-0"
+    facts = json.loads((target / "facts.json").read_text())
+    assert (facts["silos"], facts["labels"]) == (["east", "north", "south"], ["ill", "well"])
+    assert {path.stem for path in (target / "models").iterdir()} == {"east", "north", "south"}
+    worked(amity("run", "--config", target / "config.toml", "--out", "again"))
+    again = {path.name: path.read_bytes() for path in (tmp_path / "again" / "models").iterdir()}
+    assert again == {path.name: path.read_bytes() for path in (target / "models").iterdir()}
+    worked(amity("run", "--out", target, "--resume", "--rounds", "3"))
+    (tmp_path / "our clinics" / "east.csv").write_text("pressure,sugar,label\n1,2,ill\n3,4,well\n5,6,well\n")
+    refused(amity("run", "--out", target, "--resume", "--rounds", "4"), "other data")
+
+
+def test_a_run_on_a_folder_dealt_anew(amity: Amity, tmp_path: Path) -> None:
+    clinics(tmp_path / "clinics")
+    worked(amity("run", "fedavg", "--data", "folder:clinics", "--setting", "iid", "--clients", "5", *QUICK))
+    assert config(tmp_path / "runs" / "fedavg-clinics-iid-0")["clients"] == 5
+
+
+def test_quantities_are_refused_before_anything_is_written(amity: Amity, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "a.csv").write_text("x,target\n1,0.5\n2,1.5\n3,2\n4,2.5\n")
+    refused(amity("run", "separate", "--data", "folder:own", *QUICK), "quantities")
+    assert not (tmp_path / "runs").exists()
