@@ -2,8 +2,8 @@
 
     python benchmarks/memory.py [--case resnet18|cnn] [--rounds 2] [--participation 1.0] [--matrix-dir PATH]
 
-100 silos with a model of the size of ResNet18 (11.2 M parameters), 1000 silos with the McMahan CNN (1.66 M). Two examples
-per silo: what counts is the models. From round 2 on the server's matrix and the downloads are both alive.
+100 silos with a model of the size of ResNet18 (11.2 M parameters), 1000 silos with the McMahan CNN (1.66 M). Two
+examples per silo: what counts is the models. From round 2 on the server's matrix and the downloads are both alive.
 """
 
 from __future__ import annotations
