@@ -185,6 +185,7 @@ OTHER = {
     "--set without value": ("run pfedatt --set k", "key=value", "'k'"),
     "--set without key": ("run pfedatt --set =3", "key=value"),
     "no weights there": ("run separate --init-from nowhere.safetensors", "nowhere.safetensors", "does not exist"),
+    "no folder there": ("run fedamp --matrix-dir nowhere", "matrix_dir", "nowhere", "exists"),
     "no config there": ("run separate --config nowhere.toml", "nowhere.toml"),
     "no method": ("run", "METHOD"),
     "no methods": ("compare", "METHOD"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -187,6 +188,29 @@ def test_streaming_over_blocks_equals_one_block(
     monkeypatch.setattr(vectors, "_BLOCK_NUMBERS", numbers)
     for one, other in zip(all_of_them(), whole, strict=True):
         close(one, other)
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    usual = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(usual)
+
+
+def test_results_do_not_depend_on_the_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch, threads: Callable[[int], None]
+) -> None:
+    monkeypatch.setattr(vectors, "_BLOCK_NUMBERS", 1 << 10)
+    w = matrix(20, 5000, dtype=torch.float32)
+    assert w.numel() > vectors._PARTS * vectors._BLOCK_NUMBERS  # large enough to be divided
+    index, weights = torch.arange(1, 20, 2), torch.softmax(matrix(10, 10), 1)
+    results = []
+    for count in (1, 2, 3):
+        threads(count)
+        results.append([squared_distances(w), cosines(w, index), cosines(w, some=index), mix(weights, w, index)])
+        assert torch.get_num_threads() == count
+    for others in results[1:]:
+        assert all(map(torch.equal, results[0], others))
 
 
 def test_one_row_shown_many_times() -> None:
