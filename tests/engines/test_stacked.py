@@ -256,6 +256,11 @@ def with_accuracy(task: Task, client: State, down: State, turn: Turn) -> Model:
     return {key: torch.where(better, client[key], down[key]) for key in ("params", "buffers", "counts")}
 
 
+def with_more(task: Task, client: State, down: State, turn: Turn) -> Model:
+    """Training from a state that is more than a model gives a model."""
+    return train(task, {**down, "more": down["params"]}, turn)
+
+
 def with_all(task: Task, client: State, down: State, turn: Turn) -> Model:
     """One step on all examples at once, beside the usual batches."""
     x, y = turn.data.train
@@ -263,7 +268,7 @@ def with_all(task: Task, client: State, down: State, turn: Turn) -> Model:
     return {**model, "params": model["params"] * (1 + 0.01 * x.flatten()[0])}
 
 
-@pytest.mark.parametrize("work", [with_size, with_labels, with_losses, with_accuracy, with_all])
+@pytest.mark.parametrize("work", [with_size, with_labels, with_losses, with_accuracy, with_more, with_all])
 @pytest.mark.parametrize("sizes", SILOS)
 def test_own_code(work: Callable[[Task, State, State, Turn], Model], sizes: str) -> None:
     at, rule = SILOS[sizes]
@@ -293,6 +298,23 @@ def test_code_that_cannot_be_lifted_is_run_one_by_one(work: Any, reason: str) ->
     silent = run(Own(work), on=TASK, engine="auto")
     assert [report.executed for report in silent] == ["loop"] * 3
     assert not any(report.warnings for report in silent)
+
+
+@dataclass(frozen=True)
+class Odd(Own):
+    """One client keeps more than the others."""
+
+    def init_client(self, task: Task, fed: Federation, client: int) -> State:
+        return {**task.initial(fed), **({"more": torch.ones(2)} if client == 2 else {})}
+
+
+def test_clients_that_keep_different_things_take_their_turns_one_by_one() -> None:
+    def work(task: Task, client: State, down: State, turn: Turn) -> Model:
+        return train(task, {**down, "params": down["params"] + len(client)}, turn)
+
+    loop, stack = both(Odd(work), on=TASK)
+    assert stack[-1].executed == "loop" and "different things" in stack[0].warnings[0]
+    agree(loop, stack, 0.0)
 
 
 # Which models

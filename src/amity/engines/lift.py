@@ -21,7 +21,7 @@ from torch import Generator, Tensor
 from torch.func import vmap
 from torch.optim.adam import Adam, adam
 
-from amity.contract import Data, Model, Score, Split, State, Turn
+from amity.contract import Data, Model, Score, Split, State, Turn, model_of
 from amity.engines.dense import Dense, Weights
 from amity.task import Task
 
@@ -114,6 +114,8 @@ def _stacked(states: Sequence[State]) -> tuple[State, State]:
     Method code may take the second for Python numbers: the rounds of the run, a coin thrown for everybody.
     """
     rows, shared = {}, {}
+    if any(state.keys() != states[0].keys() for state in states):
+        raise NotImplementedError("clients keep or are sent different things")
     for key, first in states[0].items():
         values = [state[key] for state in states]
         same = all(value is first for value in values)
@@ -257,7 +259,7 @@ class _Together(Task):
 
     def working(self, model: Model) -> Model:
         self._load(model)
-        return {**model, "params": self._params}
+        return {**model_of(model), "params": self._params}
 
     def release(self, working: Model) -> Model:
         return {key: value.clone() for key, value in working.items()}
