@@ -249,6 +249,14 @@ def test_the_extra_is_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert capsys.readouterr().err == "amity: the ray engine needs ray: pip install 'amity[ray]'\n"
 
 
+def test_a_cluster_that_is_not_there_is_missed_at_once() -> None:
+    """Outside the cluster of these tests, which would be joined instead."""
+    program = "from amity.engines.ray import cluster\nwith cluster('127.0.0.1:1', 2): pass"
+    done = subprocess.run([sys.executable, "-c", program], env=outside(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "InputError: cannot join the Ray cluster '127.0.0.1:1'" in done.stderr
+
+
 def test_other_devices_are_refused() -> None:
     with pytest.raises(InputError, match="the ray engine computes on cpu"):
         ray.check("cuda")

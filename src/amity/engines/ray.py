@@ -17,6 +17,7 @@ import importlib.util
 import os
 import pickle
 import secrets
+import socket
 import tempfile
 import warnings
 import weakref
@@ -141,17 +142,21 @@ def cluster(address: str, workers: int) -> Iterator[None]:
 
 
 def _join(ray: Any, address: str, own: Mapping[str, Any]) -> None:
+    host, colon, port = address.rpartition(":")
     try:
+        if colon and port.isdigit() and "/" not in host:  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address, log_to_driver=False, logging_level="ERROR", configure_logging=False, **own)
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise InputError(
-            f"cannot join the Ray cluster {address!r} ({_reason(error)}): start it, or use --ray-address local"
-        ) from error
+    except Exception as error:  # of many kinds, down to Exception itself
+        what = "cannot start a Ray cluster here" if own else f"cannot join the Ray cluster {address!r}"
+        advice = "try again, or another engine" if own else "start it, or use --ray-address local"
+        raise InputError(f"{what} ({_reason(error)}): {advice}") from error
 
 
 def _keep_private() -> None:
     """A cluster of our own listens on loopback only, to holders of its token, and reports nothing to anybody."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # a busy machine needs more than Ray's 30
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # Ray's switch for loopback, on Linux too
     if not any(name.startswith("RAY_AUTH_") for name in os.environ):
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
