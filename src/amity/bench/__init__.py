@@ -15,7 +15,9 @@ BENCHMARKS = {
     "local": "amity.bench.local",
     "round": "amity.bench.round",
     "server": "amity.bench.server",
+    "stacked": "amity.bench.stacked",
     "apple": "amity.bench.apple",
     "workers": "amity.bench.workers",
     "growth": "amity.bench.growth",
+    "cluster": "amity.bench.cluster",
 }

@@ -1,48 +1,99 @@
-"""The server's step: attention over all models."""
+"""The server's step: attention over all models, against the matrix products that it consists of."""
 
 from __future__ import annotations
+
+import os
+import time
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from amity.bench.measure import Work, lazily
-from amity.vectors import cosines, mix
+from amity.attention import negexp, shares
+from amity.bench.measure import Goal, Work, lazily, speed
+from amity.vectors import cosines, mix, squared_distances
+
+MCMAHAN = 1_663_370
+"""Parameters of the McMahan CNN."""
+FEW, MANY = "100 models", "1000 models"
+BARE, COSINE, DISTANCE, PAIRWISE = "bare products", "cosines and mix", "distances and mix", "pairwise loop"
 
 
 def cases(quick: bool = False) -> dict[str, Work]:
-    """Attention over 50 models of 431,080 parameters: cosines and mixing, all cores."""
-    count, size = (4, 1000) if quick else (50, 431_080)
-
-    def models() -> Tensor:
-        return torch.randn(count, size, generator=torch.Generator().manual_seed(0))
-
-    return {
-        "pairwise loop": lazily(lambda: pairwise(models())),
-        "bare float64 products": lazily(lambda: products(models())),
-        "amity": lazily(lambda: amity(models())),
+    """Attention over 100 models of 1,663,370 parameters, and over 1000 of a tenth of that: similarities of pairs in
+    float64, then mixing. The bare products mix in float32, half the work of the float64 sums that Amity makes; the
+    pairwise loop is timed on two rows and scaled up."""
+    sizes = {FEW: (4, 1000), MANY: (8, 1000)} if quick else {FEW: (100, MCMAHAN), MANY: (1000, MCMAHAN // 10)}
+    kinds = {BARE: bare, COSINE: by_cosine, DISTANCE: by_distance}
+    made = {
+        _name(kind, size): lazily(partial(prepare, *sizes[size])) for size in sizes for kind, prepare in kinds.items()
     }
+    return {**made, _name(PAIRWISE, FEW): lazily(partial(pairwise, *sizes[FEW]))}
 
 
-def pairwise(models: Tensor) -> Work:
+def _name(kind: str, size: str) -> str:
+    return f"{kind}, {size}"
+
+
+def baseline(case: str) -> str:
+    return _name(BARE, MANY if case.endswith(MANY) else FEW)
+
+
+def models(count: int, size: int) -> Tensor:
+    torch.set_num_threads(os.cpu_count() or 1)
+    return torch.randn(count, size, generator=torch.Generator().manual_seed(0))
+
+
+def bare(count: int, size: int) -> Work:
+    matrix = models(count, size)
+    out = torch.empty_like(matrix)
+    step = max(1, (1 << 22) // count)  # columns in float64 at a time, so that they fit into memory
+
     def work() -> None:
-        similar = torch.tensor([[F.cosine_similarity(a, b, dim=0).item() for b in models] for a in models])
-        for row in torch.softmax(similar, 1):
-            total = torch.zeros_like(models[0])
-            for weight, model in zip(row, models, strict=True):
-                total = total + weight * model
+        products = torch.zeros(count, count, dtype=torch.float64)
+        for part in matrix.split(step, dim=1):
+            wide = part.double()
+            products += wide @ wide.T
+        torch.mm(torch.softmax(products / size, 1).float(), matrix, out=out)
 
     return work
 
 
-def products(models: Tensor) -> Work:
-    def work() -> None:
-        wide = models.double()
-        weights = torch.softmax(wide @ wide.T, 1)
-        (weights @ wide).float()
+def by_cosine(count: int, size: int) -> Work:
+    matrix = models(count, size)
+    out = torch.empty_like(matrix)
+    return lambda: mix(shares(100 * cosines(matrix), None), matrix, out=out)
+
+
+def by_distance(count: int, size: int) -> Work:
+    matrix = models(count, size)
+    out = torch.empty_like(matrix)
+    return lambda: mix(shares(negexp(size).log_slope(squared_distances(matrix)), None), matrix, out=out)
+
+
+def pairwise(count: int, size: int, rows: int = 2) -> Work:
+    matrix = models(count, size)
+
+    def work() -> dict[str, float]:
+        began = time.perf_counter()
+        for one in matrix[:rows]:
+            weights = torch.softmax(torch.stack([F.cosine_similarity(one, other, dim=0) for other in matrix]), 0)
+            total = torch.zeros_like(one)
+            for weight, other in zip(weights, matrix, strict=True):
+                total = total + weight * other
+        return {"seconds": (time.perf_counter() - began) * count / rows}
 
     return work
 
 
-def amity(models: Tensor) -> Work:
-    return lambda: mix(torch.softmax(cosines(models), 1), models)
+def _slower(kind: str, size: str, at_most: float) -> Goal:
+    case, base = _name(kind, size), _name(BARE, size)
+    return Goal(f"time of {case} over {base}", lambda r: r[case].seconds / r[base].seconds, at_most=at_most)
+
+
+GOALS = [
+    *(_slower(kind, FEW, 1.5) for kind in (COSINE, DISTANCE)),
+    *(_slower(kind, MANY, 2.0) for kind in (COSINE, DISTANCE)),
+    speed(_name(PAIRWISE, FEW), _name(COSINE, FEW), 50),
+]
