@@ -1,80 +1,83 @@
-"""The most memory that FedAMP takes for large federations, each in a process of its own.
+"""The most memory that FedAMP takes in large federations, each in a fresh process.
 
-    python benchmarks/memory.py [--case resnet18|cnn] [--rounds 2] [--participation 1.0] [--matrix-dir PATH]
+    amity bench benchmarks/memory.py --repeats 1
 
-100 silos with a model of the size of ResNet18 (11.2 M parameters), 1000 silos with the McMahan CNN (1.66 M). Two
-examples per silo: what counts is the models. From round 2 on the server's matrix and the downloads are both alive.
+Two examples per silo: what counts is the models. From round 2 on the server's matrix and the downloads are both alive.
+Needs 16 GiB of free memory.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import resource
 import subprocess
 import sys
-import time
-from pathlib import Path
-
-import torch
-from torch import nn
+from functools import partial
 
 from amity import models
+from amity.bench.measure import Figures, Goal, Repeat, Work
+from amity.bench.rounds import CLASSES, random_silos
 from amity.config import Participation
-from amity.contract import Silo, Split
 from amity.engines.simulate import federation_of, simulate
 from amity.methods import build
 from amity.task import Task
 
-CLIENTS = {"resnet18": 100, "cnn": 1000}
+CASES = {
+    "100 silos, ResNet18": ("resnet18", (3, 32, 32), 100, 100, 1.0),
+    "1000 silos, McMahan CNN": ("cnn", (1, 28, 28), 10, 1000, 1.0),
+    "1000 silos, McMahan CNN, 30 % take part": ("cnn", (1, 28, 28), 10, 1000, 0.3),
+}
+"""Model, shape of an example, classes, silos, participation."""
 
 
-def module(case: str) -> nn.Module:
-    """The model, or one with as many parameters as ResNet18 that is quick to train."""
-    if case == "cnn":
-        return models.make("cnn", (1, 28, 28), 10)()
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(784, 14_000, bias=False), nn.ReLU(), nn.Linear(14_000, 16), nn.Linear(16, 10)
-    )
+def cases(quick: bool = False) -> dict[str, Work]:
+    """Two FedAMP rounds with many large models: peak memory of the whole process, in GiB and in matrices of all
+    models."""
+    return {case: partial(fresh, case, quick) for case in CASES}
 
 
-def one(case: str, clients: int, rounds: int, participation: float, folder: Path | None) -> None:
-    rng = torch.Generator().manual_seed(0)
+def baseline(case: str) -> None:
+    return None
 
-    def silo(name: str) -> Silo:
-        split = Split(torch.randn(2, 1, 28, 28, generator=rng), torch.randint(10, (2,), generator=rng))
-        return Silo(name, split, split)
 
-    silos = [silo(f"silo-{i}") for i in range(clients)]
-    task = Task(lambda: module(case), (1, 28, 28), 10)
-    fed = federation_of(silos, rounds, seed=0)
+def fresh(case: str, quick: bool) -> Figures:
+    """In a process of its own, whose peak is nobody else's."""
+    command = [sys.executable, __file__, case, "quick" if quick else "full"]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    figures: dict[str, float] = json.loads(told)
+    return figures
+
+
+def measured(case: str, quick: bool) -> Figures:
+    name, shape, classes, clients, participation = CASES[case]
+    clients = 3 if quick else clients
+    silos = random_silos(clients, 2, 2, shape)
+    task = Task(models.make(name, shape, max(classes, CLASSES)), shape, max(classes, CLASSES))
+    fed = federation_of(silos, 2, seed=0)
     method = build("fedamp")
-    matrix = clients * task.size * 4 / 2**30
-    print(f"{case}: {clients} silos x {task.size:,} parameters, one matrix is {matrix:.2f} GiB", flush=True)
     rule = Participation(epochs=1, participation=participation)
-    began = time.perf_counter()
-    for report in simulate(method, task, silos, fed, method.solver, rule, matrix_dir=folder):
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        took = {phase: round(seconds, 1) for phase, seconds in report.seconds.items()}
-        print(f"  round {report.round}: peak {peak:.2f} GiB = {peak / matrix:.2f} matrices; seconds {took}", flush=True)
+    seconds = 0.0
+    for report in simulate(method, task, silos, fed, method.solver, rule):
+        seconds = sum(report.seconds.values())
         del report
-    print(f"  {time.perf_counter() - began:.0f} s", flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    matrix = clients * task.size * 4 / 2**30
+    return {"seconds": seconds, "peak_gib": peak, "matrix_gib": matrix, "matrices": peak / matrix}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", choices=CLIENTS)
-    parser.add_argument("--clients", type=int)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--participation", type=float, default=1.0)
-    parser.add_argument("--matrix-dir", type=Path)
-    asked = parser.parse_args()
-    if asked.case:
-        clients = asked.clients or CLIENTS[asked.case]
-        one(asked.case, clients, asked.rounds, asked.participation, asked.matrix_dir)
-        return
-    for case in CLIENTS:
-        subprocess.run([sys.executable, __file__, "--case", case, *sys.argv[1:]], check=True)
+def _peak(case: str) -> Goal:
+    def value(repeat: Repeat) -> float:
+        return repeat[case].figures["peak_gib"]
+
+    return Goal(f"peak GiB, {case}", value, at_most=20)
+
+
+def _matrices(case: str) -> Goal:
+    return Goal(f"the same in matrices of all models, {case}", lambda repeat: repeat[case].figures["matrices"])
+
+
+GOALS = [goal(case) for case in CASES for goal in (_peak, _matrices)]
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(measured(sys.argv[1], sys.argv[2] == "quick")))

@@ -29,6 +29,7 @@ Made by `docs/performance.py` from what `amity bench --json` has measured; a tes
     amity bench                                     # all of these, in some minutes
     amity bench local growth --repeats 9 --json results.json
     amity bench --quick                             # only see that they run
+    amity bench benchmarks/memory.py --repeats 1    # needs 16 GiB of free memory
 
 and, with your own checkout of PFLlib, which runs as a separate program:
 
@@ -39,6 +40,35 @@ Every case has a process of its own, which lives through all repeats: threads, m
 help or harm another. Every repeat times all cases in turn, after one pass that does not count. *Speed* is the median
 over repeats of the baseline's time over the case's time in the same repeat (above 1: faster); the baseline has 1.00x. A
 target is met when the median over repeats is in its range.
+"""
+
+RAY = """
+    pip install 'amity[ray]'
+    amity run fedamp --data fmnist --clients 100 --engine ray                            # a cluster on this machine
+    amity run fedamp --data fmnist --clients 100 --engine ray --ray-address auto --workers 32
+
+A simulation's local training is spread over the workers of a Ray cluster: one that is started for the run (the default,
+`--ray-address local`, on loopback only), or one that is running already (`auto`, or its address; Amity must be installed
+on its machines, in the same version). The results are those of `simulate`, to the last bit on machines of the same kind.
+
+**When.** When one machine is too slow or too small: training dominates, and there are more cores elsewhere. On one
+machine the default engine is as fast and starts at once. It is a simulation still: the process that starts it reads all
+data and hands them out. Real silos, whose data must not move, use NVIDIA FLARE, not this. It computes on cpu.
+
+**What moves.** A worker gets its silos' data and the plan once; silos stay with their worker, balanced by their training
+examples. In a round it is sent what its silos download (one copy per machine of what they share or what is forwarded to
+several: for APPLE the m cores instead of m^2) and answers with uploads, scores and a few facts. Client states stay. They
+are fetched for checkpoints, which `--checkpoint-every auto` therefore writes every two minutes at most, and at the end.
+
+**What is lost with a worker.** After a turn, a copy of the silo's new state stays in the shared memory of the worker's
+machine. When the worker dies, another takes its silos from these copies and does the round again, with the same random
+streams: the same results, and a warning that names the silos. When the machine dies with its memory, all silos go back
+to the last states that were fetched (a checkpoint, or the beginning) and repeat the rounds since: exact, no bytes spent
+in advance, but time. The copies cost memory (each state once more) and are not sent over the network, except those
+below 100 kB, which Ray carries in its answers. A worker that dies three times in one round ends the run; `--resume`
+continues it, with any engine.
+
+The start of a cluster, once per run, is that of Ray and of one Python with torch per worker: it is not in the table.
 """
 
 SECTIONS = {
@@ -61,12 +91,22 @@ SECTIONS = {
         "Each step reads all cores twice: for the gradient of the relationship vector, and for the new personal model.",
     ),
     "workers": ("Workers", ""),
-    "stacked": ("Stacked clients", ""),
-    "ray": ("Several machines", ""),
+    "stacked": (
+        "Stacked clients",
+        "A step of a small model costs less than the calls that make it: `--engine stacked`, the choice of `auto` for "
+        "small dense models, lets clients advance together as rows of one matrix.",
+    ),
+    "cluster": ("Beyond one machine: `--engine ray`", RAY.strip()),
     "growth": (
         "How cost grows",
         "A power law, time = a x^b, is fitted to the points of every repeat by least squares of the logarithms; the "
         "table shows the median of b and its spread over repeats.",
+    ),
+    "memory": (
+        "Memory",
+        "At most two matrices of all models are alive in a round: the server's, and one that begins as the downloads "
+        "and ends as the server's new one. What a silo holds is a row of it. With `--matrix-dir` both lie in "
+        "memory-mapped files; the results are the same.",
     ),
     "pfllib": ("Against PFLlib", ""),
 }
