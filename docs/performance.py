@@ -43,32 +43,34 @@ target is met when the median over repeats is in its range.
 """
 
 RAY = """
-    pip install 'amity[ray]'
-    amity run fedamp --data fmnist --clients 100 --engine ray                            # a cluster on this machine
-    amity run fedamp --data fmnist --clients 100 --engine ray --ray-address auto --workers 32
+pip install 'amity[ray]' amity run fedamp --data fmnist --clients 100 --engine ray # a cluster on this machine amity
+run fedamp --data fmnist --clients 100 --engine ray --ray-address auto --workers 32
 
-A simulation's local training is spread over the workers of a Ray cluster: one that is started for the run (the default,
-`--ray-address local`, on loopback only), or one that is running already (`auto`, or its address; Amity must be installed
-on its machines, in the same version). The results are those of `simulate`, to the last bit on machines of the same kind.
+A simulation's local training is spread over the workers of a Ray cluster: one that is started for the run (the
+default, `--ray-address local`, on loopback only), or one that is running already (`auto`, or its address; Amity
+must be installed on its machines, in the same version). The results are those of `simulate`, to the last bit on
+machines of the same kind.
 
 **When.** When one machine is too slow or too small: training dominates, and there are more cores elsewhere. On one
-machine the default engine is as fast and starts at once. It is a simulation still: the process that starts it reads all
-data and hands them out. Real silos, whose data must not move, use NVIDIA FLARE, not this. It computes on cpu.
+machine the default engine is as fast and starts at once. It is a simulation still: the process that starts it reads
+all data and hands them out. Real silos, whose data must not move, use NVIDIA FLARE, not this. It computes on cpu.
 
-**What moves.** A worker gets its silos' data and the plan once; silos stay with their worker, balanced by their training
-examples. In a round it is sent what its silos download (one copy per machine of what they share or what is forwarded to
-several: for APPLE the m cores instead of m^2) and answers with uploads, scores and a few facts. Client states stay. They
-are fetched for checkpoints, which `--checkpoint-every auto` therefore writes every two minutes at most, and at the end.
+**What moves.** A worker gets its silos' data and the plan once; silos stay with their worker, balanced by their
+training examples. In a round it is sent what its silos download (one copy per machine of what they share or what is
+forwarded to several: for APPLE the m cores instead of m^2) and answers with uploads, scores and a few facts. Client
+states stay. They are fetched for checkpoints, which `--checkpoint-every auto` therefore writes every two minutes at
+most, and at the end.
 
-**What is lost with a worker.** After a turn, a copy of the silo's new state stays in the shared memory of the worker's
-machine. When the worker dies, another takes its silos from these copies and does the round again, with the same random
-streams: the same results, and a warning that names the silos. When the machine dies with its memory, all silos go back
-to the last states that were fetched (a checkpoint, or the beginning) and repeat the rounds since: exact, no bytes spent
-in advance, but time. The copies cost memory (each state once more) and are not sent over the network, except those
-below 100 kB, which Ray carries in its answers. A worker that dies three times in one round ends the run; `--resume`
-continues it, with any engine.
+**What is lost with a worker.** After a turn, a copy of the silo's new state stays in the shared memory of the
+worker's machine. When the worker dies, another takes its silos from these copies and does the round again, with the
+same random streams: the same results, and a warning that names the silos. When the machine dies with its memory,
+all silos go back to the last states that were fetched (a checkpoint, or the beginning) and repeat the rounds since:
+exact, no bytes spent in advance, but time. The copies cost memory (each state once more) and are not sent over the
+network, except those below 100 kB, which Ray carries in its answers. A worker that dies three times in one round
+ends the run; `--resume` continues it, with any engine.
 
-The start of a cluster, once per run, is that of Ray and of one Python with torch per worker: it is not in the table.
+The start of a cluster, once per run, is that of Ray and of one Python with torch per worker: it is not in the
+table.
 """
 
 SECTIONS = {
