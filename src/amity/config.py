@@ -49,6 +49,7 @@ class Run:
     data: str = option("digits", "data set (see `amity datasets`)")
     setting: str = option("practical", "how the data fall to the silos (see `amity settings`)")
     clients: int = option(20, "number of silos", symbol="m", at_least=1)
+    per_silo: int = option(0, "at most this many training examples per silo, a random part; 0 for all", at_least=0)
     model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple; auto picks by the data")
     rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY)
     epochs: int = _borrowed("epochs")

@@ -111,6 +111,7 @@ def prepare(
         raise InputError("settings go to a method named in the run, got a method of your own: set its fields instead")
     label = run.method if method is None else type(method).__name__.lower()
     built = methods.build(run.method, run.settings) if method is None else method
+    silos = silos.at_most(run.per_silo, run.seed)
     share = _validation(run, label, built, silos)
     silos = silos.with_validation(share, run.seed)
     name, task = _task(run, silos, model)
