@@ -353,6 +353,17 @@ def test_validation_data_are_taken_from_the_training_data(tmp_path: Path) -> Non
     assert config["batch"] == 30 // 3  # 40 examples, less a quarter
 
 
+def test_a_limit_per_silo_holds_before_validation_and_is_recorded(tmp_path: Path) -> None:
+    config = configured(quick("fedavg", per_silo=25, val_fraction=0.25), own(), tmp_path / "run")
+    assert config["per_silo"] == 25 and config["batch"] == 19 // 3  # 25 of 40 examples, less a quarter
+    again = amity.execute(quick("fedavg", per_silo=25, val_fraction=0.25), own(), model=linear)
+    assert again.lines[-1]["accuracy"] == amity.record.read(tmp_path / "run").lines[-1]["accuracy"]
+    with pytest.raises(amity.InputError, match="has per_silo = 25, got 24"):
+        amity.execute(
+            quick("fedavg", per_silo=24, val_fraction=0.25), own(), model=linear, out=tmp_path / "run", resume=True
+        )
+
+
 def test_auto_picks_a_model_by_the_data(tmp_path: Path) -> None:
     run = amity.Run("separate", data="digits", setting="iid", clients=2, rounds=1, epochs=1)
     assert amity.execute(run).summary["model"] == "mlp"

@@ -53,6 +53,7 @@ class Run:
     clients: int | Literal["auto"] = option(
         "auto", "number of silos; auto: as many as the data come in, else 20", symbol="m", at_least=1
     )
+    per_silo: int = option(0, "at most this many training examples per silo, a random part; 0 for all", at_least=0)
     test_fraction: float = option(
         0.2, "share of each silo's data held out where they bring no test part", above=0, below=1
     )

@@ -124,6 +124,7 @@ def prepare(
     built = methods.build(run.method, run.settings) if method is None else method
     if not silos.classes:
         raise InputError(f"{silos.data} has quantities for labels, which cannot be learnt yet: give classes")
+    silos = silos.at_most(run.per_silo, run.seed)
     share = _validation(run, label, built, silos)
     silos = silos.with_validation(share, run.seed)
     name, task = _task(run, silos, model)

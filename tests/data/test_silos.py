@@ -189,6 +189,43 @@ def test_given_validation_data_are_not_replaced():
     assert once.with_validation(0.4, seed=1).sha256 == once.sha256
 
 
+@settings(max_examples=60)
+@given(size=st.integers(1, 60), count=st.integers(1, 70), seed=st.integers(0, 2**31))
+def test_at_most_so_many_training_examples(size, count, seed):
+    whole = numbered([i % 3 for i in range(size)])
+    silo = whole.at_most(count, seed).silos[0]
+    kept = silo.train.x.flatten().tolist()
+    assert len(kept) == min(size, count) and kept == sorted(set(kept)) and set(kept) <= set(range(size))
+    assert [i % 3 for i in map(int, kept)] == silo.train.y.tolist()
+    assert silo.test is whole.silos[0].test
+    more = whole.at_most(count + 5, seed).silos[0].train.x.flatten().tolist()
+    assert set(kept) <= set(more)
+
+
+def test_a_part_follows_seed_and_silo_and_favours_nobody():
+    y = [0, 1] * 10
+    among = federation([numbered(y, "a").silos[0], numbered(y, "b").silos[0]]).at_most(5, seed=1).silos
+    assert torch.equal(numbered(y, "b").at_most(5, seed=1).silos[0].train.x, among[1].train.x)
+    assert not torch.equal(among[0].train.x, among[1].train.x)
+    hits = torch.zeros(10)
+    for seed in range(400):
+        hits[numbered([0] * 10).at_most(3, seed).silos[0].train.x.flatten().long()] += 1
+    assert (hits - 120).abs().max() < 5 * (400 * 0.3 * 0.7) ** 0.5  # five standard deviations
+
+
+def test_without_a_limit_nothing_changes():
+    silos = numbered([0, 1])
+    assert silos.at_most(0, seed=0) is silos
+    with pytest.raises(InputError, match="examples per silo must be >= 0, got -1"):
+        silos.at_most(-1, seed=0)
+
+
+def test_given_validation_data_are_not_reduced():
+    once = numbered([0, 1] * 5).with_validation(0.4, seed=0)
+    (silo,) = once.at_most(3, seed=0).silos
+    assert len(silo.train.y) == 3 and silo.val is once.silos[0].val
+
+
 def test_manifest_counts_and_is_json():
     silos = numbered([0, 1, 1, 2]).with_validation(0.25, seed=0)
     manifest = json.loads(json.dumps(silos.manifest()))

@@ -35,6 +35,15 @@ class Silos:
         """Training examples per silo."""
         return tuple(len(silo.train.y) for silo in self.silos)
 
+    def at_most(self, count: int, seed: int) -> Silos:
+        """The same silos with a random part of the training data where they have more than `count`; 0: all.
+
+        Tests and validation data that silos brought stay whole. A larger count gives a larger part of the same.
+        """
+        if count < 0:
+            raise InputError(f"the training examples per silo must be >= 0, got {count}: set --per-silo 0 for all")
+        return replace(self, silos=tuple(_reduced(silo, count, seed) for silo in self.silos)) if count else self
+
     def with_validation(self, fraction: float, seed: int) -> Silos:
         """The same silos with a random fraction of each class of their training data set aside.
 
@@ -93,6 +102,14 @@ class Silos:
 
 def parts(silo: Silo) -> dict[str, Split | None]:
     return {"train": silo.train, "val": silo.val, "test": silo.test}
+
+
+def _reduced(silo: Silo, count: int, seed: int) -> Silo:
+    x, y = silo.train
+    if len(y) <= count:
+        return silo
+    chosen = torch.randperm(len(y), generator=stream(seed, "per-silo", key_of(silo.name)))[:count].sort().values
+    return silo._replace(train=Split(x[chosen], y[chosen]))
 
 
 def _set_aside(silo: Silo, fraction: float, seed: int) -> Silo:
