@@ -123,6 +123,10 @@ class Task:
         loss.backward()
         return loss.detach(), space.gradient
 
+    def slope(self, model: Model, batch: Split, rng: Generator | None = None) -> Tensor:
+        """The gradient alone."""
+        return self.gradient(model, batch, rng)[1]
+
     def batches(self, turn: Turn, role: str) -> Iterator[tuple[Split, Generator | None]]:
         """See `train.batches`."""
         x, y = turn.data.train

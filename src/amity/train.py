@@ -39,7 +39,7 @@ def train(
     params = model["params"]
     step = task.descent(turn, params)
     for batch, rng in task.batches(turn, role):
-        _, gradient = task.gradient(model, batch, rng)
+        gradient = task.slope(model, batch, rng)
         for term in terms:
             gradient.add_(term(params))
         step(gradient)
@@ -66,7 +66,7 @@ def gradient_at(task: Task, model: Model, batch: Split, rng: Generator | None = 
     For methods that look at several models in turn; the gradient is valid until the thread's next call.
     """
     here = task.working(model)
-    _, gradient = task.gradient(here, batch, rng)
+    gradient = task.slope(here, batch, rng)
     return gradient, task.release(here)
 
 

@@ -46,6 +46,7 @@ class Weights(NamedTuple):
     """A layer of many models, as views."""
 
     weight: Tensor  # [m, out, in]
+    turned: Tensor  # [m, in, out]
     bias: Tensor | None  # [m, 1, out]
 
 
@@ -57,41 +58,40 @@ class Dense(NamedTuple):
 
     def views(self, models: Tensor) -> list[Weights]:
         """The layers of models [m, d]."""
-        return [
-            Weights(_view(models, layer.weight), None if layer.bias is None else _view(models, layer.bias)[:, None])
-            for layer in self.layers
-        ]
+        out = []
+        for layer in self.layers:
+            weight = _view(models, layer.weight)
+            bias = None if layer.bias is None else _view(models, layer.bias)[:, None]
+            out.append(Weights(weight, weight.transpose(1, 2), bias))
+        return out
 
     def outputs(self, models: list[Weights], x: Tensor) -> list[Tensor]:
         """What goes into each layer, and the scores that come out of the last.  # x [m, n, features]"""
         out = [x]
-        for layer, (weight, bias) in zip(self.layers, models, strict=True):
-            product = weight.transpose(1, 2)
-            a = torch.bmm(out[-1], product) if bias is None else torch.baddbmm(bias, out[-1], product)
+        for layer, (_, turned, bias) in zip(self.layers, models, strict=True):
+            a = torch.bmm(out[-1], turned) if bias is None else torch.baddbmm(bias, out[-1], turned)
             out.append(layer.activation.apply(a))
         return out
 
-    def losses(self, models: list[Weights], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The scores [m, n, classes] and the loss of each example [m, n]."""
-        scores = self.outputs(models, x)[-1]
-        return scores, -torch.log_softmax(scores, 2).gather(2, y[:, :, None])[:, :, 0]
+    @staticmethod
+    def losses(scores: Tensor, y: Tensor) -> Tensor:
+        """The loss of each example.  # [m, n, classes], [m, n] -> [m, n]"""
+        return -torch.log_softmax(scores, 2).gather(2, y[:, :, None])[:, :, 0]
 
     def gradient(self, models: list[Weights], x: Tensor, y: Tensor, share: Tensor, into: list[Weights]) -> Tensor:
-        """Write the gradients of sum(share * loss) and return these sums.  # y, share [m, n] -> [m]"""
+        """Write the gradients of sum(share * loss); return the scores.  # y, share [m, n] -> [m, n, classes]"""
         outputs = self.outputs(models, x)
-        logs = torch.log_softmax(outputs[-1], 2)
-        label = y[:, :, None]
-        losses = logs.gather(2, label)[:, :, 0].mul_(share).sum(1).neg_()
-        delta = logs.exp_().scatter_add_(2, label, logs.new_full((), -1.0).expand(label.shape)).mul_(share[:, :, None])
+        share = share[:, :, None]
+        delta = torch.softmax(outputs[-1], 2).mul_(share).scatter_add_(2, y[:, :, None], -share)
         for place in reversed(range(len(self.layers))):
-            weight, bias = into[place]
+            weight, _, bias = into[place]
             delta = self.layers[place].activation.backward(delta, outputs[place + 1])
             weight.copy_(torch.bmm(delta.transpose(1, 2), outputs[place]))  # into strided rows bmm is slower
             if bias is not None:
                 torch.sum(delta, 1, keepdim=True, out=bias)
             if place:
                 delta = torch.bmm(delta, models[place].weight)
-        return losses
+        return outputs[-1]
 
 
 def _view(models: Tensor, slot: Slot) -> Tensor:

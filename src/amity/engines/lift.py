@@ -159,9 +159,9 @@ def _evaluate(dense: Dense, models: list[Weights], part: _Part) -> tuple[Tensor,
     for start in range(0, width, step):
         stop = min(width, start + step)
         x, y, there = part.examples(start, stop)
-        scores, losses = dense.losses(models, x, y)
+        scores = dense.outputs(models, x)[-1]
         torch.eq(scores.argmax(2), y, out=right[:, start:stop])
-        loss += torch.where(there, losses, 0).sum(1, dtype=torch.float64)
+        loss += torch.where(there, dense.losses(scores, y), 0).sum(1, dtype=torch.float64)
     return right, loss
 
 
@@ -264,13 +264,22 @@ class _Together(Task):
     def release(self, working: Model) -> Model:
         return {key: value.clone() for key, value in working.items()}
 
+    def slope(self, model: Model, batch: Split, rng: Generator | None = None) -> Tensor:
+        self._descend(model, cast(_Batch, batch))
+        return self._gradient
+
     def gradient(self, model: Model, batch: Split, rng: Generator | None = None) -> tuple[Tensor, Tensor]:
+        scores = self._descend(model, cast(_Batch, batch))
+        _, y, share = cast(_Batch, batch).stacked
+        self.losses[: self._active] = (self._dense.losses(scores, y) * share).sum(1)
+        return self._loss.clone(), self._gradient
+
+    def _descend(self, model: Model, batch: _Batch) -> Tensor:
         self._load(model)
-        x, y, share = cast(_Batch, batch).stacked
+        x, y, share = batch.stacked
         self._active = len(x)
         models, gradients = self._weights(self._active)
-        self.losses[: self._active] = self._dense.gradient(models, x, y, share, gradients)
-        return self._loss.clone(), self._gradient
+        return self._dense.gradient(models, x, y, share, gradients)
 
     def evaluate(self, model: Model, split: Split) -> Score:
         self._load(model)
@@ -310,29 +319,34 @@ class _Together(Task):
             counts = there.sum(2)  # [steps, m]
             share = (there.to(self.dtype) / counts.clamp(min=1)[:, :, None]).to(self.device)
             index = index.clamp(min=0).to(self.device) + part.starts[:, None]  # padding: the client's own first example
-            y = source.y[index]
             shapes = zip((counts > 0).sum(1).tolist(), counts.amax(1).tolist(), strict=True)
-            for step, (rows, width) in enumerate(shapes):
-                chosen = step, slice(rows), slice(width)
-                x = source.x.index_select(0, index[chosen].flatten()).view(rows, width, -1)
-                yield cast(Split, _Batch(x, y[chosen], share[chosen], source.shape, self._lift)), None
+            steps = zip(index.unbind(0), source.y[index].unbind(0), share.unbind(0), shapes, strict=True)
+            for *parts, (rows, width) in steps:
+                if (rows, width) != (len(spans), batch):
+                    parts = [part[:rows, :width] for part in parts]
+                chosen, y, weight = parts
+                x = source.x.index_select(0, chosen.flatten()).view(rows, width, -1)
+                yield cast(Split, _Batch(x, y, weight, source.shape, self._lift)), None
 
     def descent(self, turn: Turn, params: Tensor) -> Callable[[Tensor], None]:
         """For the working vectors and the last gradient, in the rows that it was for."""
         solver, rate = turn.solver, turn.solver.rate_at(turn.round)
         models, gradients = self.models, self.gradients
+
+        def active(matrix: Tensor) -> Tensor:
+            return matrix if self._active == len(matrix) else matrix[: self._active]
+
         if solver.optimizer == "adam":
             first, second = torch.zeros_like(models), torch.zeros_like(models)
             count = torch.zeros((), device=self.device)
             usual = Adam([models], lr=rate).defaults
 
             def adam_step(gradient: Tensor) -> None:
-                rows = slice(self._active)
                 adam(
-                    [models[rows]],
-                    [gradients[rows]],
-                    [first[rows]],
-                    [second[rows]],
+                    [active(models)],
+                    [active(gradients)],
+                    [active(first)],
+                    [active(second)],
                     [],
                     [count],
                     fused=True,
@@ -350,11 +364,10 @@ class _Together(Task):
         velocity = torch.zeros_like(models) if solver.momentum else None
 
         def sgd_step(gradient: Tensor) -> None:
-            rows = slice(self._active)
-            step = gradients[rows]
+            step = active(gradients)
             if velocity is not None:
-                step = velocity[rows].mul_(solver.momentum).add_(step)
-            models[rows].add_(step, alpha=-rate)
+                step = active(velocity).mul_(solver.momentum).add_(step)
+            active(models).add_(step, alpha=-rate)
 
         return sgd_step
 
