@@ -135,7 +135,13 @@ def cluster(address: str, workers: int) -> Iterator[None]:
             own = {"num_cpus": workers, "include_dashboard": False, "_temp_dir": folder}
             own["_system_config"] = {"worker_niceness": 0}  # Ray's 15 is for workers beside somebody's other work
         try:
-            _join(ray, address, own)
+            try:
+                _join(ray, address, own)
+            except InputError:
+                if not own:
+                    raise
+                ray.shutdown()  # what has begun: a busy machine needs more than the 30 seconds that Ray gives
+                _join(ray, address, own)
             yield
         finally:
             ray.shutdown()
@@ -156,7 +162,6 @@ def _join(ray: Any, address: str, own: Mapping[str, Any]) -> None:
 def _keep_private() -> None:
     """A cluster of our own listens on loopback only, to holders of its token, and reports nothing to anybody."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # a busy machine needs more than Ray's 30
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # Ray's switch for loopback, on Linux too
     if not any(name.startswith("RAY_AUTH_") for name in os.environ):
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
