@@ -30,6 +30,7 @@ class Silos:
     data: str
     setting: str
     notes: tuple[str, ...] = ()  # departures from the setting's plan
+    participation: float = 1.0  # the share of silos sampled in each round, unless a run says otherwise
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ class Source:
     train: Split  # x [n, ...] float32, y [n] int64
     test: Split
     classes: int
+    superclass: tuple[int, ...] = ()  # of each class, where there are any
 
 
 @dataclass(frozen=True)
