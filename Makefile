@@ -65,5 +65,5 @@ mutate: setup  ## break the method code in small ways and see whether the tests 
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[mutate]'
 	$(BIN)/python benchmarks/mutate.py
 
-docs: setup  ## rewrite docs/methods.md from the code
+docs: setup  ## rewrite docs/methods.md and docs/settings.md from the code
 	$(BIN)/python docs/generate.py

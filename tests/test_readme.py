@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from amity import cli
+from amity import cli, cli_settings
 from amity.config import Run
 from amity.data import SETTINGS, SOURCES
+from amity.data.settings import read
 from amity.methods import METHODS
 from amity.models import MODELS
 
@@ -49,10 +50,14 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 
     def looked_at(runs: list[Run], targets: list[Path], report: Path, **how: Any) -> None:
         for run in runs:
-            assert run.data in SOURCES and run.setting in SETTINGS and run.model in ("auto", *MODELS)
+            assert run.data in SOURCES and read(run.setting) and run.model in ("auto", *MODELS)
+
+    def dealt(run: Run, *how: Any) -> None:
+        looked_at([run], [], Path())
 
     config = {"method": "fedavg", "methods": ["fedavg", "separate"]}
     monkeypatch.setattr(cli, "_carry_out", looked_at)
+    monkeypatch.setattr(cli_settings, "_look", dealt)
     monkeypatch.setattr(cli, "_report", lambda records, path: None)
     monkeypatch.setattr(cli, "_run_directories", lambda path: [])
     monkeypatch.setattr(cli, "_config", lambda path, resumed: config if path or resumed else {})
@@ -95,6 +100,8 @@ def test_the_reader_of_commands() -> None:
         ("run --config a/config.toml --out b", 0),
         ("run --out a --resume --rounds 30", 0),
         ("report a b --out c.html", 0),
+        ("settings dirichlet:alpha=2 --data mnist --clients 5 --out c.html", 0),
+        ("settings dirichlet:alpha=none", 2),
         ("run fedamp --round 3", 2),
         ("run fedamp --rounds none", 2),
         ("run fedamq", 2),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from amity.cli_settings import settings_command
 from amity.config import Run, read_config
 from amity.errors import InputError
 from amity.options import describe, fields_of, parse, unknown
@@ -150,7 +152,7 @@ def run_command(
         raise InputError(f"{directory} has method = {file['method']!r}, got {names[0]!r}: resume with the same method")
     runs = _runs(names, given, file, settings or [])
     run = runs[0]
-    target = Path(directory or f"runs/{run.method}-{run.data}-{run.setting}-{run.seed}")
+    target = Path(directory or f"runs/{run.method}-{_federation(run)}")
     _carry_out(runs, [target], target / "report.html", resume=resume, force=force, data_dir=data_dir)
 
 
@@ -182,7 +184,7 @@ def compare_command(
         raise InputError(f"compare needs different methods, got {twice} more than once: leave one out")
     runs = _runs(names, given, file, settings or [])
     run = runs[0]
-    target = Path(directory or f"runs/compare-{run.data}-{run.setting}-{run.seed}")
+    target = Path(directory or f"runs/compare-{_federation(run)}")
     targets = [target / name for name in names]
     _carry_out(runs, targets, target / "report.html", resume=resume, force=force, data_dir=data_dir)
 
@@ -246,13 +248,7 @@ def datasets_command(as_json: Json = False) -> None:
     _listing(rows, as_json)
 
 
-@app.command("settings")
-def settings_command(as_json: Json = False) -> None:
-    """List the settings: how data fall to the silos."""
-    from amity.data import SETTINGS
-
-    rows = {name: {"title": entry.title, "description": entry.description} for name, entry in SETTINGS.items()}
-    _listing(rows, as_json)
+app.command("settings")(settings_command)
 
 
 def _listing(rows: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
@@ -276,6 +272,12 @@ def _config(path: str | None, resumed: str | None) -> dict[str, Any]:
     if path is None and resumed is not None and (Path(resumed) / "config.toml").exists():
         path = str(Path(resumed) / "config.toml")
     return {} if path is None else read_config(path)
+
+
+def _federation(run: Run) -> str:
+    """The run's data, setting and seed as part of a file name."""
+    setting = re.sub(r"[^\w.-]+", "-", run.setting)
+    return f"{run.data}-{setting}-{run.seed}"
 
 
 def _runs(names: Sequence[str], given: Mapping[str, str], file: Mapping[str, Any], texts: Sequence[str]) -> list[Run]:

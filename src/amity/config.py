@@ -47,9 +47,13 @@ class Run:
 
     method: str = option("heurfedamp", "the method")
     data: str = option("digits", "data set (see `amity datasets`)")
-    setting: str = option("practical", "how the data fall to the silos (see `amity settings`)")
-    clients: int = option(20, "number of silos", symbol="m", at_least=1)
-    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple; auto picks by the data")
+    setting: str = option(
+        "practical", "how the data fall to the silos, NAME or NAME:key=value,key=value (see `amity settings`)"
+    )
+    clients: int | Literal["auto"] = option(
+        "auto", "number of silos; auto: the setting's own, 20 in most", symbol="m", at_least=1
+    )
+    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18; auto picks by the data")
     rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY)
     epochs: int = _borrowed("epochs")
     batch: int | Literal["auto"] = option(
@@ -69,7 +73,9 @@ class Run:
     seed: int = option(0, "seed of data split, first weights and every random draw", at_least=0)
     workers: int | Literal["auto"] = option("auto", "threads; auto: all cores; results do not depend on it", at_least=1)
     device: str = option("cpu", "where to compute: cpu, cuda, cuda:1, mps")
-    participation: float = _borrowed("participation")
+    participation: float | Literal["auto"] = option(
+        "auto", "share of the silos sampled in each round; auto: the setting's own, 1 in most", above=0, at_most=1
+    )
     drop: float = _borrowed("drop")
     drop_phase: Literal["before", "after"] = _borrowed("drop_phase")
     local_epochs_range: str = option("none", "LO:HI: every silo draws its own number of epochs in each round")
@@ -85,7 +91,8 @@ class Run:
     @property
     def who(self) -> Participation:
         span = None if self.local_epochs_range == "none" else _span(self.local_epochs_range)
-        return Participation(self.participation, self.drop, self.drop_phase, self.epochs, span)
+        share = 1.0 if self.participation == "auto" else self.participation
+        return Participation(share, self.drop, self.drop_phase, self.epochs, span)
 
     def table(self) -> dict[str, Any]:
         """As a config file has it: options, then the method's own under [set]."""

@@ -24,6 +24,7 @@ from amity import methods, models, record
 from amity.config import Run
 from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Solver, Validating
 from amity.data import Silos, deal, load
+from amity.data.settings import read as read_setting
 from amity.engines.simulate import Notify, federation_of, personal_models, simulate
 from amity.methods.pooled import Pooled
 from amity.options import nearest
@@ -96,7 +97,8 @@ class Prepared(NamedTuple):
 
 def silos_of(run: Run, data_dir: str | Path | None = None) -> Silos:
     """The federation that a run asks for."""
-    return deal(load(run.data, data_dir), run.setting, run.clients, run.seed)
+    read_setting(run.setting)  # a mistake in it is found before any data are read
+    return deal(load(run.data, data_dir), run.setting, _count(run.clients), run.seed)
 
 
 def prepare(
@@ -113,12 +115,13 @@ def prepare(
     built = methods.build(run.method, run.settings) if method is None else method
     share = _validation(run, label, built, silos)
     silos = silos.with_validation(share, run.seed)
+    sampled = silos.participation if run.participation == "auto" else run.participation
     name, task = _task(run, silos, model)
     solver = _solver(run, label, built, silos.sizes)
     if isinstance(built, Particular):
         built.accept(solver)
     if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
-        silos = _pooled(run, silos)
+        silos, sampled = _pooled(run, silos), 1.0
     _check_batches(task, silos, solver)
     fed = federation_of(silos.silos, run.rounds, run.seed)
     resolved = replace(
@@ -132,6 +135,7 @@ def prepare(
         lr=solver.rate,
         optimizer=solver.optimizer,
         val_fraction=share,
+        participation=sampled,
         settings=methods.settings_of(built),
     )
     return Prepared(resolved, built, task, silos, fed, solver)
@@ -200,7 +204,13 @@ class _Log:
         self.begun: Progress | None = None
         self._opened: record.Recorder | None = None
         self._create = functools.partial(
-            record.Recorder.create, path, prepared.run.table(), prepared.names, prepared.facts, force=force
+            record.Recorder.create,
+            path,
+            prepared.run.table(),
+            prepared.names,
+            prepared.facts,
+            manifest=prepared.silos.manifest() if keep else None,
+            force=force,
         )
         if resume and record.holds_run(path):
             self._opened, self.begun = record.Recorder.resume(path, prepared.run.table())
@@ -262,8 +272,9 @@ def _rounds(
     return progress
 
 
-def _count(workers: int | str) -> int | None:
-    return workers if isinstance(workers, int) else None
+def _count(number: int | str) -> int | None:
+    """A number, or none where it is left open (auto)."""
+    return number if isinstance(number, int) else None
 
 
 @contextmanager
@@ -334,8 +345,9 @@ def _validation(run: Run, name: str, method: Method, silos: Silos) -> float:
 
 def _pooled(run: Run, silos: Silos) -> Silos:
     """All training data in one place, where no silo is left to be sampled or to drop out."""
-    if run.participation < 1 or run.drop:
-        got = f"participation {run.participation:g} and drop {run.drop:g}"
+    share = run.who.participation
+    if share < 1 or run.drop:
+        got = f"participation {share:g} and drop {run.drop:g}"
         raise InputError(f"pooled has all data in one place and needs it in every round, got {got}: leave both out")
     return silos.pooled()
 

@@ -34,9 +34,7 @@ _HELD_OUT = 0.25
 
 
 def _alpha() -> float:
-    alpha: float = option(
-        _ALPHA, "concentration: small for silos with few classes, large for equal ones", symbol="alpha", above=0
-    )
+    alpha: float = option(_ALPHA, "concentration: small for silos with few classes, large for equal ones", above=0)
     return alpha
 
 

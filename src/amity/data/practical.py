@@ -15,9 +15,10 @@ draw=quota: both parts are spread over their classes as evenly as possible. draw
 uniformly within its part. If a class runs out, another one of its group gives, and the notes say so.
 
 Departures: test examples may repeat across silos, never within one, because the paper's 100 x 100 test
-examples are more of some classes than MNIST has. Any number of silos is cut into groups as equal as can be. Not every
-silo holds every class on CIFAR-100, as the paper says, for 20 examples cannot be of 95 classes. Where CIFAR-100 is not
-complete, 0.75 of the counts are dealt. With draw=random a silo can get fewer examples than planned.
+examples are more of some classes than MNIST has. Any number of silos is cut into groups as equal as can be. The
+paper has every class at every silo; on CIFAR-100 the 20 % can be 20 examples, too few for 95 classes. Where CIFAR-100
+has too few examples for the counts, 0.75 of them are dealt. With draw=random a silo can get
+fewer examples than planned.
 """
 
 from __future__ import annotations

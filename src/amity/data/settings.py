@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from amity import options
 from amity.contract import InputError, Silo, Split
 from amity.data.apple import PathologicalApple, Shards
-from amity.data.dealing import Dealt, Setting, too_many
+from amity.data.dealing import Setting
 from amity.data.dirichlet import Dirichlet, Many, Scarce
+from amity.data.iid import Iid
 from amity.data.pathological import Pathological
 from amity.data.practical import Practical
 from amity.data.silos import Silos
@@ -97,21 +97,6 @@ def _part(split: Split, index: Tensor) -> Split:
     return Split(split.x[index], split.y[index])
 
 
-@dataclass(frozen=True)
-class Iid:
-    """Shuffled and split equally, train and test alike."""
-
-    def deal(self, source: Source, clients: int, rng: Generator) -> Dealt:
-        most = min(len(source.train.y), len(source.test.y))
-        if clients > most:
-            raise too_many("iid", source.name, most, clients)
-        train, test = (
-            [part.sort().values for part in torch.randperm(len(split.y), generator=rng).tensor_split(clients)]
-            for split in (source.train, source.test)
-        )
-        return Dealt(train, test, [0] * clients)
-
-
 _FEDAMP = "Huang et al., AAAI 2021"
 _APPLE = "Luo and Wu, IJCAI 2022"
 _FEDACS = "FedACS, section 3.2"
@@ -128,7 +113,7 @@ SETTINGS = {
     "shards": Entry(
         "Shards",
         _APPLE,
-        "of every class one silo has 80 %, one 10 %, all others 1 % each",
+        "of every class one silo has 80 %, one 10 %, and the others share 10 %: 1 % each of 12",
         Shards,
         clients=12,
     ),
