@@ -65,6 +65,6 @@ mutate: setup  ## break the method code in small ways and see whether the tests 
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[mutate]'
 	$(BIN)/python benchmarks/mutate.py
 
-docs: setup  ## rewrite docs/methods.md from the code and docs/performance.md from what was measured
+docs: setup  ## rewrite docs/methods.md and docs/settings.md from the code, docs/performance.md from what was measured
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/performance.py

@@ -1,7 +1,7 @@
-"""Write docs/methods.md from the code: docstrings, the table of methods, the declared options, the tests.
+"""Write docs/methods.md and docs/settings.md from the code: docstrings, tables, the declared options, the tests.
 
-python docs/generate.py           rewrites the page
-python docs/generate.py --check   exits with 1 if the page is not what the code says
+python docs/generate.py           rewrites the pages
+python docs/generate.py --check   exits with 1 if a page is not what the code says
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from amity.data.settings import SETTINGS
+from amity.data.settings import options_of as setting_options
 from amity.methods import METHODS, Entry, build, options_of
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "methods.md"
 
 HEAD = """# Methods
 
@@ -23,6 +26,23 @@ model with its buffers, `m` the number of silos. Traffic is per silo asked and r
 [errata.md](errata.md) says what we do.
 
 A row of the options: what to type after `--set`, the paper's symbol, the default, what is allowed, what it does.
+"""
+
+SETTINGS_HEAD = """# Settings
+
+How a data set falls to silos. Made from the code by `docs/generate.py`; a test fails when it is not up to date.
+
+    amity settings
+    amity settings dirichlet:alpha=0.1 --data mnist --clients 20 --out picture.html
+    amity run fedamp --data mnist --setting dirichlet:alpha=0.1,min_size=20 --clients 20
+
+The first lists them, the second deals the data and shows who holds what, the third runs a method on it. Options stand
+behind the name: a colon, then `key=value` with commas between. A run records the name with all options.
+
+The same data set, setting, number of silos and seed always give the same silos; no training example goes to two. The
+run directory's `manifest.json` has the counts per silo and class, a hash of the data, and in its notes what could not
+be done as planned; the report shows it as a picture. Where a setting proposes a number of silos or a share of them to
+sample per round, `--clients` and `--participation` win. Validation data are the method's part (`--val-fraction`).
 """
 
 
@@ -42,10 +62,10 @@ def explanation(module: str) -> str:
     return inspect.cleandoc(sys.modules[module].__doc__ or "")
 
 
-def options(name: str) -> str:
+def options(known: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         f"| `{o['name']}` | {o['symbol']} | `{o['default']}` | {o['rule']} | {o['help'].replace('|', ',')} |"
-        for o in options_of(name)
+        for o in known
     ]
     if not rows:
         return "No options of its own."
@@ -74,7 +94,7 @@ def section(names: list[str]) -> str:
             f"**`{name}`**: {row.title} ({row.paper}). Down {row.down}, up {row.up}. Evaluated: {row.evaluated}. "
             f"`auto`: {protocol}."
         )
-        parts.append(options(name))
+        parts.append(options(options_of(name)))
     files = dict.fromkeys(file for name in names if (file := test_file(name, METHODS[name])) is not None)
     for file in files:
         listed = ", ".join(f"`{test}`" for test in tests_of(file))
@@ -89,12 +109,33 @@ def page() -> str:
     return "\n\n".join([HEAD.rstrip(), *(section(names) for names in by_module.values())]) + "\n"
 
 
+def settings_page() -> str:
+    by_module: dict[str, list[str]] = {}
+    for name, entry in SETTINGS.items():
+        by_module.setdefault(entry.make.__module__, []).append(name)
+    parts = [SETTINGS_HEAD.rstrip()]
+    for module, names in by_module.items():
+        parts += [f"## {', '.join(names)}", f"`src/{module.replace('.', '/')}.py`", explanation(module)]
+        for name in names:
+            entry = SETTINGS[name]
+            paper = "" if entry.paper == "-" else f" ({entry.paper})"
+            share = "all of them" if entry.participation == 1 else f"{entry.participation:g} of them"
+            usual = f"Unless told otherwise: {entry.clients} silos, {share} in each round."
+            parts.append(f"**`{name}`**: {entry.description}{paper}. {usual}")
+            parts.append(options(setting_options(name)))
+    return "\n\n".join(parts) + "\n"
+
+
+PAGES = {"methods.md": page, "settings.md": settings_page}
+
+
 def main() -> None:
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text(encoding="utf-8") != page():
-            sys.exit("docs/methods.md is not what the code says: run `python docs/generate.py`")
-        return
-    PAGE.write_text(page(), encoding="utf-8")
+    for name, make in PAGES.items():
+        file = ROOT / "docs" / name
+        if "--check" not in sys.argv[1:]:
+            file.write_text(make(), encoding="utf-8")
+        elif file.read_text(encoding="utf-8") != make():
+            sys.exit(f"docs/{name} is not what the code says: run `python docs/generate.py`")
 
 
 if __name__ == "__main__":

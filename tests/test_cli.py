@@ -27,9 +27,10 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file, save_file
 
-from amity import Run, cli, execute, record
+from amity import Run, cli, deal, execute, load, record
 from amity.config import fields_of
 from amity.data import SETTINGS, SOURCES
+from amity.data.settings import options_of as setting_options
 from amity.methods import METHODS, options_of
 
 TINY = "--data synthetic --setting iid --clients 3 --model mlr --rounds 2 --epochs 1 --workers 1".split()
@@ -412,7 +413,9 @@ def test_other_commands_refuse_in_one_line_too(amity: Amity, words: str, tmp_pat
     assert tree(tmp_path) == {}
 
 
-@pytest.mark.parametrize("name", ["config.toml", "facts.json", "rounds.jsonl", "summary.json", "weights.npz"])
+@pytest.mark.parametrize(
+    "name", ["config.toml", "facts.json", "manifest.json", "rounds.jsonl", "summary.json", "weights.npz"]
+)
 def test_a_report_of_a_broken_run_is_refused(amity: Amity, name: str, tmp_path: Path, finished: Path) -> None:
     shutil.copytree(finished, tmp_path / "held")
     (tmp_path / "held" / name).write_bytes(b"{ broken\n{")
@@ -433,7 +436,8 @@ def test_a_run_writes_its_directory(amity: Amity, tmp_path: Path) -> None:
     assert {name for name, content in tree(tmp_path).items() if content is not None} == {
         f"there/a/{name}"
         for name in (
-            *("config.toml", "facts.json", "rounds.jsonl", "weights.npz", "summary.json", "report.html"),
+            *("config.toml", "facts.json", "manifest.json", "rounds.jsonl", "weights.npz", "summary.json"),
+            "report.html",
             *(f"models/{name}.safetensors" for name in names),
             *(f"predictions/{name}.npz" for name in names),
             *(f"checkpoint/{part}.safetensors" for part in ("server", "clients", "scores")),
@@ -794,6 +798,52 @@ def test_data_sets_and_settings_are_listed(amity: Amity, command: str, table: di
     found = json.loads(amity(command, "--json").out)
     assert list(found) == list(table)
     assert all(row["title"] and row["description"] for row in found.values())
+
+
+def test_settings_are_listed_with_their_options(amity: Amity) -> None:
+    said = amity("settings").out
+    found = json.loads(amity("settings", "--json").out)
+    for name, row in found.items():
+        assert [option["name"] for option in row["options"]] == [option["name"] for option in setting_options(name)]
+        assert all(f"{option['name']}={option['default']}" in said for option in row["options"])
+    assert (found["many"]["clients"], found["many"]["participation"]) == (500, 0.1)
+
+
+def test_a_setting_can_be_looked_at(amity: Amity, tmp_path: Path) -> None:
+    words = "settings dirichlet:alpha=0.1 --data synthetic --clients 6 --seed 3"
+    said = amity(*words.split(), "--out", "here/picture.html")
+    worked(said)
+    expected = deal(load("synthetic"), "dirichlet:alpha=0.1", 6, seed=3).manifest()
+    assert json.loads(amity(*words.split(), "--json").out) == expected
+    rows = {line.split()[0]: line.split()[1:] for line in said.out.splitlines()}
+    for silo in expected["silos"]:
+        numbers = [sum(silo["train"]), sum(silo["test"]), *silo["train"]]
+        assert rows[silo["name"]] == ["–", *(str(number) if number else "·" for number in numbers)]
+    assert rows["sha256"] == [expected["sha256"]]
+    assert "dirichlet:alpha=0.1,axis=class,min_size=10,test_from=shares on synthetic" in said.out
+    page = (tmp_path / "here" / "picture.html").read_text(encoding="utf-8")
+    assert "Who holds what" in page and "silo-05" in page
+    assert list(tree(tmp_path)) == ["here", "here/picture.html"]
+    refused(amity("settings", "--out", "x.html"), "SETTING")
+    refused(amity("settings", "dirichlet:alpha=0"), "alpha")
+    refused(amity("settings", "iid", "--clients", "none"), "clients")
+
+
+def test_the_setting_of_a_run_may_have_options_and_propose_who_takes_part(amity: Amity, tmp_path: Path) -> None:
+    tiny = "--data synthetic --model mlr --rounds 2 --epochs 1 --workers 1 --clients 20".split()
+    worked(amity("run", "separate", "--setting", "many:alpha=1", *tiny))
+    path = tmp_path / "runs" / "separate-synthetic-many-alpha-1-0"
+    config = tomllib.loads((path / "config.toml").read_text())
+    assert (config["setting"], config["participation"]) == ("many:alpha=1.0,min_size=10", 0.1)
+    lines = [json.loads(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
+    assert [len(line["took_part"]) for line in lines] == [2, 2]
+    manifest = json.loads((path / "manifest.json").read_text())
+    assert manifest == deal(load("synthetic"), "many:alpha=1", 20, seed=0).manifest()
+    assert manifest["sha256"] == json.loads((path / "facts.json").read_text())["sha256"]
+    worked(amity("run", "--config", str(path / "config.toml"), "--participation", "0.5", "--out", "half"))
+    assert len(json.loads((tmp_path / "half" / "rounds.jsonl").read_text().splitlines()[0])["took_part"]) == 10
+    worked(amity("run", "pooled", "--setting", "many:alpha=1", *tiny, "--out", "pooled"))
+    assert tomllib.loads((tmp_path / "pooled" / "config.toml").read_text())["participation"] == 1
 
 
 def test_report_of_runs_and_of_a_comparison(amity: Amity, tmp_path: Path, finished: Path) -> None:

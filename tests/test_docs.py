@@ -1,4 +1,4 @@
-"""The pages about methods say what the code says."""
+"""The pages about methods and settings say what the code says."""
 
 import re
 import runpy
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from amity.data.settings import SETTINGS
+from amity.data.settings import options_of as setting_options
 from amity.methods import METHODS, options_of
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -13,9 +15,19 @@ PAGE = (DOCS / "methods.md").read_text(encoding="utf-8")
 ERRATA = (DOCS / "errata.md").read_text(encoding="utf-8")
 
 
-def test_the_page_is_what_the_code_says() -> None:
+@pytest.mark.parametrize("name", ["methods.md", "settings.md"])
+def test_the_page_is_what_the_code_says(name: str) -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
-    assert generate["page"]() == PAGE, "run python docs/generate.py"
+    assert generate["PAGES"][name]() == (DOCS / name).read_text(encoding="utf-8"), "run python docs/generate.py"
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_and_its_options_are_there(name: str) -> None:
+    text = (DOCS / "settings.md").read_text(encoding="utf-8")
+    own = text.partition(f"**`{name}`**")[2].partition("**`")[0]
+    assert own
+    for option in setting_options(name):
+        assert f"| `{option['name']}` |" in own
 
 
 @pytest.mark.parametrize("name", METHODS)

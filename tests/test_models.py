@@ -2,9 +2,12 @@
 
 import pytest
 import torch
+from small import build, run
 
-from amity.contract import InputError
-from amity.models import MODELS, make, resolve
+from amity.contract import InputError, Silo, Split
+from amity.models import MODELS, ResNet18, make, resolve
+from amity.models.resnet import Block
+from amity.task import Task
 
 
 def parameters(name, shape, classes):
@@ -21,6 +24,7 @@ def parameters(name, shape, classes):
         ("cnn-apple", (3, 28, 28), 10, 432_080),
         ("cnn-apple", (1, 28, 28), 11, 431_581),
         ("cnn-apple", (3, 28, 28), 9, 431_579),
+        ("resnet18", (3, 32, 32), 100, 11_220_132),
         # by hand
         ("mlr", (1, 28, 28), 10, 785 * 10),
         ("mlp", (20,), 10, 21 * 64 + 65 * 10),
@@ -37,14 +41,14 @@ def test_a_model_maps_examples_to_classes_or_refuses(name, shape):
         module = make(name, shape, 7)()
     except InputError as error:
         assert name in str(error) and str(shape) in str(error) and "\n" not in str(error)
-        assert name.startswith("cnn") and (len(shape) != 3 or min(shape[1:]) < 16)
+        assert MODELS[name].smallest and (len(shape) != 3 or min(shape[1:]) < 16)
     else:
         assert module(torch.zeros(2, *shape)).shape == (2, 7)
 
 
-@pytest.mark.parametrize(("name", "smallest"), [("cnn", 4), ("cnn-apple", 16)])
+@pytest.mark.parametrize(("name", "smallest"), [("cnn", 4), ("resnet18", 8), ("cnn-apple", 16)])
 def test_the_smallest_image_works_and_a_smaller_one_is_refused(name, smallest):
-    assert make(name, (1, smallest, smallest), 2)()(torch.zeros(1, 1, smallest, smallest)).shape == (1, 2)
+    assert make(name, (1, smallest, smallest), 2)()(torch.zeros(2, 1, smallest, smallest)).shape == (2, 2)
     for shape in [(1, smallest - 1, smallest), (1, smallest, smallest - 1), (smallest, smallest), (20,)]:
         with pytest.raises(InputError, match=f"at least {smallest}x{smallest}"):
             make(name, shape, 2)
@@ -97,3 +101,51 @@ def test_relu_after_the_pool_is_the_papers_network(name):
     ours_gradient, theirs_gradient = (torch.autograd.grad(loss, list(ours.parameters())) for loss in losses)
     assert losses[0] == losses[1]
     assert all(torch.equal(a, b) for a, b in zip(ours_gradient, theirs_gradient, strict=True))
+
+
+@pytest.mark.parametrize(("stem", "count"), [("cifar", 11_220_132), ("imagenet", 11_227_812)])
+def test_resnet18_is_as_large_as_it_should_be(stem, count):
+    net = ResNet18((3, 32, 32), 100, stem)
+    assert sum(p.numel() for p in net.parameters()) == count
+    buffers = list(net.buffers())
+    assert sum(b.numel() for b in buffers if b.is_floating_point()) == 9_600
+    assert sum(b.numel() for b in buffers if not b.is_floating_point()) == 20
+    sides = []
+    for layer in net:
+        if type(layer).__name__ == "Block":
+            layer.register_forward_hook(lambda module, args, out: sides.append(out.shape[2]))
+    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 100)
+    first = {"cifar": 32, "imagenet": 8}[stem]
+    assert sides == [first] * 2 + [first // 2] * 2 + [first // 4] * 2 + [first // 8] * 2
+
+
+def test_a_block_of_resnet18_adds_to_what_went_in():
+    block = Block(4, 4)
+    torch.nn.init.zeros_(block.residual[-1].weight)  # the residual is then zero
+    x = torch.randn(2, 4, 6, 6)
+    assert torch.equal(block(x), x.relu())
+    torch.nn.init.ones_(block.residual[-1].weight)
+    assert torch.equal(block(x), (x + block.residual(x)).relu())
+    wider = Block(4, 8)
+    assert wider(x).shape == (2, 8, 3, 3)
+    assert torch.equal(wider(x), (wider.shortcut(x) + wider.residual(x)).relu())
+
+
+def test_resnet18_in_a_round_of_fedamp_has_its_statistics_mixed():
+    rng = torch.Generator().manual_seed(0)
+    at = [
+        Silo(name, data := Split(scale * torch.randn(4, 3, 32, 32, generator=rng), torch.tensor([0, 1, 2, 0])), data)
+        for name, scale in (("a", 1.0), ("b", 3.0))
+    ]
+    on = Task(make("resnet18", (3, 32, 32), 3), (3, 32, 32), 3)
+    method = build("fedamp")
+    (report,) = run(method, on=on, at=at, rounds=1, epochs=1, solver=method.solver._replace(batch=4))
+    kept = report.progress.server
+    assert kept["buffers"].shape == (2, 9_600) and kept["counts"].tolist() == [[1] * 20] * 2
+    assert not torch.equal(*kept["buffers"])
+    who = torch.arange(2)
+    down = method.download(kept, who, 2, lambda role, key: torch.Generator())
+    for key in ("params", "buffers"):
+        mixed = (down.weights.double() @ kept[key].double()).float()
+        torch.testing.assert_close(down.each[key], mixed, rtol=1e-4, atol=1e-5)
+    assert (down.weights > 0).all()

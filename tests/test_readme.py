@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from amity import cli, cli_data
+from amity import cli, cli_data, cli_settings
 from amity.bench import BENCHMARKS
 from amity.config import Run
 from amity.data import SETTINGS, SOURCES
+from amity.data.settings import resolve
 from amity.methods import METHODS
 from amity.models import MODELS
 
@@ -51,14 +52,18 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     def looked_at(runs: list[Run], targets: list[Path], report: Path, **how: Any) -> None:
         for run in runs:
             assert run.data in SOURCES or run.data.startswith("folder:")
-            assert run.setting in ("auto", *SETTINGS) and run.model in ("auto", *MODELS)
+            assert resolve(run.setting, run.data) and run.model in ("auto", *MODELS)
 
     def known(names: list[str], *how: Any) -> None:
-        assert set(names) <= set(BENCHMARKS)
+        assert all(name in BENCHMARKS or Path(name).is_file() for name in names)
+
+    def dealt(run: Run, *how: Any) -> None:
+        looked_at([run], [], Path())
 
     config = {"method": "fedavg", "methods": ["fedavg", "separate"]}
     monkeypatch.setattr(cli, "_carry_out", looked_at)
     monkeypatch.setattr(cli, "_bench", known)
+    monkeypatch.setattr(cli_settings, "_look", dealt)
     monkeypatch.setattr(cli, "_report", lambda records, path: None)
     monkeypatch.setattr(cli, "_run_directories", lambda path: [])
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
@@ -103,6 +108,8 @@ def test_the_reader_of_commands() -> None:
         ("run --config a/config.toml --out b", 0),
         ("run --out a --resume --rounds 30", 0),
         ("report a b --out c.html", 0),
+        ("settings dirichlet:alpha=2 --data mnist --clients 5 --out c.html", 0),
+        ("settings dirichlet:alpha=none", 2),
         ("run fedamp --round 3", 2),
         ("run fedamp --rounds none", 2),
         ("run fedamq", 2),

@@ -562,3 +562,16 @@ def test_file_names_are_safe_and_unique(names: list[str]) -> None:
     for stem in stems.values():
         assert stem and not stem.startswith(".") and len(stem.encode()) <= 210
         assert not set(stem) & set('/\\:*?"<>|\0')
+
+
+def test_a_manifest_is_kept_beside_the_facts_and_goes_with_the_run(tmp_path: Path) -> None:
+    manifest = {
+        "sha256": "abc",
+        "notes": ["a, b"],
+        "silos": [{"name": "é", "train": [1, 2]}, {"name": "b", "val": None}],
+    }
+    Recorder.create(tmp_path / "run", CONFIG, ["other"], FACTS, manifest=manifest)
+    assert read(tmp_path / "run").manifest == manifest
+    assert len((tmp_path / "run" / "manifest.json").read_text().splitlines()) == 4 + 2 + 4  # a line for each silo
+    Recorder.create(tmp_path / "run", CONFIG, ["other"], FACTS, force=True)
+    assert read(tmp_path / "run").manifest is None

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from amity.contract import InputError, Progress, Round, Score
 from amity.record import Record, Recorder, read
-from amity.report import compare_table, figures, write_report
+from amity.report import compare_table, figures, write_holdings, write_report
 from amity.report.table import labels, rows
 
 EVIL = "<img src=x onerror=alert(1)></script>"
@@ -244,3 +244,48 @@ def test_importing_the_report_imports_no_plotting() -> None:
         check=True,
     )
     assert result.stdout.strip() == "[]"
+
+
+MANIFEST = {
+    "data": "digits",
+    "setting": EVIL,
+    "classes": 3,
+    "notes": ["class 0 ran out"],
+    "sha256": "0123456789abcdef0123",
+    "silos": [
+        {"name": "a", "group": 0, "train": [4, 0, 1], "val": None, "test": [2, 0, 1]},
+        {"name": EVIL, "group": 0, "train": [8, 0, 9], "val": [1, 0, 0], "test": [3, 0, 3]},
+        {"name": "c", "group": 1, "train": [0, 25, 0], "val": None, "test": [0, 7, 0]},
+    ],
+}
+
+
+def test_the_picture_of_who_holds_what() -> None:
+    figure = figures.holdings(MANIFEST)
+    (heat,) = figure["data"]
+    assert heat["x"] == ["a", escape(EVIL), "c"] and heat["y"] == ["0", "1", "2"]
+    assert heat["z"] == [[2.0, 3.0, None], [None, None, 5.0], [1.0, 3.0, None]]  # validation counts as training
+    assert heat["customdata"][0] == [[4, 2], [9, 3], [0, 0]]
+    assert [line["x0"] for line in figure["layout"]["shapes"]] == [1.5]
+    named = figures.holdings({**MANIFEST, "labels": ["cat", "<b>", "ox"]})
+    assert named["data"][0]["y"] == ["cat", "&lt;b&gt;", "ox"]
+    scattered = [{**silo, "group": group} for silo, group in zip(MANIFEST["silos"], (0, 1, 0), strict=True)]
+    assert figures.holdings({**MANIFEST, "silos": scattered})["layout"]["shapes"] == []
+
+
+def test_a_page_of_who_holds_what(tmp_path: Path) -> None:
+    page = Page(write_holdings(MANIFEST, tmp_path / "new" / "picture.html"))
+    assert [figure["id"] for figure in page.figures] == ["holdings"]
+    assert EVIL in page.text and "class 0 ran out" in page.text and "0123456789abcdef" in page.text
+    assert "img" not in page.tags and not page.handlers and page.addresses == []
+
+
+def test_a_report_shows_who_holds_what_once_for_all_who_hold_the_same(records: list[Record], tmp_path: Path) -> None:
+    pooled = [{**silo, "train": [0, 0, 0], "val": None} for silo in MANIFEST["silos"]]
+    for record, manifest in zip(records, (MANIFEST, MANIFEST, {**MANIFEST, "silos": pooled}), strict=True):
+        (record.path / "manifest.json").write_text(json.dumps(manifest))
+    alike = Page(write_report([read(record.path) for record in records[:2]], tmp_path / "two.html"))
+    assert [figure["id"] for figure in alike.figures if "holdings" in figure["id"]] == ["holdings-0"]
+    page = Page(write_report([read(record.path) for record in records], tmp_path / "three.html"))
+    assert [figure["id"] for figure in page.figures if "holdings" in figure["id"]] == ["holdings-0", "holdings-1"]
+    assert "Who holds what" in page.text and "separate, fedamp" in page.text

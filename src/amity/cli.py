@@ -20,7 +20,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from amity import cli_data
 from amity.bench import BENCHMARKS
-from amity.cli_data import DataDir, Json, listing
+from amity.cli_data import DataDir, Json
+from amity.cli_settings import settings_command
 from amity.config import Run, read_config
 from amity.errors import InputError
 from amity.options import describe, fields_of, parse, unknown
@@ -231,13 +232,7 @@ app.add_typer(cli_data.app, name="data")
 app.command("datasets", help="List the data sets (as `amity data list`).")(cli_data.list_command)
 
 
-@app.command("settings")
-def settings_command(as_json: Json = False) -> None:
-    """List the settings: how data fall to the silos."""
-    from amity.data import SETTINGS
-
-    rows = {name: {"title": entry.title, "description": entry.description} for name, entry in SETTINGS.items()}
-    listing(rows, as_json)
+app.command("settings")(settings_command)
 
 
 @app.command("bench")
@@ -272,8 +267,9 @@ def _federation(run: Run) -> str:
     from amity.data.settings import resolve
 
     _, folder, path = run.data.partition(":")
-    data = re.sub(r"[^\w.-]+", "-", Path(path).resolve().name if folder else run.data)
-    return f"{data}-{resolve(run.setting, run.data)}-{run.seed}"
+    data = Path(path).resolve().name if folder else run.data
+    words = (data, resolve(run.setting, run.data), str(run.seed))
+    return "-".join(re.sub(r"[^\w.-]+", "-", word) for word in words)
 
 
 def _runs(names: Sequence[str], given: Mapping[str, str], file: Mapping[str, Any], texts: Sequence[str]) -> list[Run]:

@@ -48,16 +48,18 @@ class Run:
     method: str = option("heurfedamp", "the method")
     data: str = option("digits", "data set (see `amity data list`), or folder:PATH for your own silos")
     setting: str = option(
-        "auto", "how the data fall to the silos (see `amity settings`); auto: natural silos, else practical"
+        "auto",
+        "how the data fall to the silos, NAME or NAME:key=value,key=value (see `amity settings`); "
+        "auto: natural silos, else practical",
     )
     clients: int | Literal["auto"] = option(
-        "auto", "number of silos; auto: as many as the data come in, else 20", symbol="m", at_least=1
+        "auto", "number of silos; auto: as many as the data come in, else the setting's own", symbol="m", at_least=1
     )
     per_silo: int = option(0, "at most this many training examples per silo, a random part; 0 for all", at_least=0)
     test_fraction: float = option(
         0.2, "share of each silo's data held out where they bring no test part", above=0, below=1
     )
-    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple; auto picks by the data")
+    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18; auto picks by the data")
     rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY)
     epochs: int = _borrowed("epochs")
     batch: int | Literal["auto"] = option(
@@ -86,7 +88,9 @@ class Run:
     ray_address: str = option("local", "the Ray cluster: local starts one for this run, auto joins a running one")
     matrix_dir: str = option("none", "keep matrices of models in memory-mapped files in this directory")
     device: str = option("cpu", "where to compute: cpu, cuda, cuda:1, mps")
-    participation: float = _borrowed("participation")
+    participation: float | Literal["auto"] = option(
+        "auto", "share of the silos sampled in each round; auto: the setting's own, 1 in most", above=0, at_most=1
+    )
     drop: float = _borrowed("drop")
     drop_phase: Literal["before", "after"] = _borrowed("drop_phase")
     local_epochs_range: str = option("none", "LO:HI: every silo draws its own number of epochs in each round")
@@ -102,7 +106,8 @@ class Run:
     @property
     def who(self) -> Participation:
         span = None if self.local_epochs_range == "none" else _span(self.local_epochs_range)
-        return Participation(self.participation, self.drop, self.drop_phase, self.epochs, span)
+        share = 1.0 if self.participation == "auto" else self.participation
+        return Participation(share, self.drop, self.drop_phase, self.epochs, span)
 
     def table(self) -> dict[str, Any]:
         """As a config file has it: options, then the method's own under [set]."""

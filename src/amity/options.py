@@ -155,7 +155,7 @@ def parse(cls: type, name: str, text: str) -> Any:
 
 def _refusal(cls: type, name: str, value: Any) -> InputError:
     default = fields_of(cls)[name].default
-    rule = f"{cls.__name__.lower()} needs {name} to be {_rule(cls, name)}"
+    rule = f"{getattr(cls, 'called', cls.__name__.lower())} needs {name} to be {_rule(cls, name)}"
     return InputError(f"{rule}, got {value!r}: try {name}={default} (the default)")
 
 

@@ -2,6 +2,7 @@
 
     config.toml                  what the run was asked to do
     facts.json                   silo names, their groups, the method and model that were resolved
+    manifest.json                who holds how much of what, and a hash of the data
     rounds.jsonl                 one line per round
     weights.npz                  collaboration weights, "round_0001" ... [m, m], where the method has them
     models/<silo>.safetensors    personal models
@@ -44,6 +45,7 @@ from amity.contract import InputError, Progress, Round, State, nbytes
 Array = npt.NDArray[Any]
 
 CONFIG, FACTS, LINES, SUMMARY = "config.toml", "facts.json", "rounds.jsonl", "summary.json"
+MANIFEST = "manifest.json"
 WEIGHTS, PART = "weights.npz", "weights.part"
 MODELS, PREDICTIONS = "models", "predictions"
 REPORT = "report.html"  # made from the record; a new run must not show the old one's
@@ -185,7 +187,7 @@ def file_names(silos: Sequence[str]) -> dict[str, str]:
 
 def holds_run(path: Path) -> bool:
     """Whether a directory holds a run, or what is left of one."""
-    marks = (CONFIG, FACTS, LINES, SUMMARY, WEIGHTS, PART, CHECKPOINT, OLD)
+    marks = (CONFIG, FACTS, MANIFEST, LINES, SUMMARY, WEIGHTS, PART, CHECKPOINT, OLD)
     return any((path / mark).exists() for mark in marks)
 
 
@@ -223,7 +225,7 @@ def _remove_run(path: Path) -> None:
         silos = file_names(_load_json(path / FACTS)["silos"]).values()
     except (InputError, KeyError, TypeError):
         silos = {}.values()  # whose models and predictions these are is not known: they stay
-    doomed = [path / SUMMARY, path / WEIGHTS, path / PART, path / LINES, path / REPORT]
+    doomed = [path / SUMMARY, path / MANIFEST, path / WEIGHTS, path / PART, path / LINES, path / REPORT]
     doomed += [path / MODELS / f"{silo}.safetensors" for silo in silos]
     doomed += [path / PREDICTIONS / f"{silo}.npz" for silo in silos]
     doomed += [path / folder / part for folder in (CHECKPOINT, NEW, OLD) for part in PARTS]
@@ -407,6 +409,7 @@ class Recorder:
         silos: Sequence[str],
         facts: Mapping[str, Any],
         *,
+        manifest: Mapping[str, Any] | None = None,
         force: bool = False,
     ) -> Recorder:
         """Begin a run in a directory that holds none; with `force`, in place of the run that is there."""
@@ -419,6 +422,8 @@ class Recorder:
         known = {"silos": list(silos), **_plain(facts)}
         config_text = tomli_w.dumps(written).encode()
         content = {FACTS: _json(known, indent=1), LINES: b"", PART: b"", CONFIG: config_text}
+        if manifest is not None:
+            content = {MANIFEST: _manifest_text(manifest), **content}
         made: list[Path] = []
         check_free(path, force=force)
         try:
@@ -567,6 +572,14 @@ class Recorder:
         return summary
 
 
+def _manifest_text(manifest: Mapping[str, Any]) -> bytes:
+    """As JSON with a line for each silo: hundreds of silos with a hundred classes stay readable."""
+    plain = _plain(manifest)
+    lines = ",\n".join("  " + json.dumps(silo) for silo in plain["silos"])
+    others = json.dumps({key: value for key, value in plain.items() if key != "silos"}, indent=1)
+    return f'{others[:-2]},\n "silos": [\n{lines}\n ]\n}}\n'.encode()
+
+
 def _undo(made: Iterable[Path]) -> None:
     """Remove what a refused `create` has made, as far as that is possible."""
     for path in made:
@@ -627,6 +640,11 @@ class Record:
     silos: list[str]
     lines: list[dict[str, Any]]
     summary: dict[str, Any] | None
+
+    @cached_property
+    def manifest(self) -> dict[str, Any] | None:
+        """Who holds what, as `Silos.manifest` gives it; runs of earlier versions have none."""
+        return _load_json(self.path / MANIFEST) if (self.path / MANIFEST).exists() else None
 
     @cached_property
     def weights(self) -> dict[int, Array]:

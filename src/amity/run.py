@@ -103,7 +103,7 @@ class Prepared(NamedTuple):
 
 def silos_of(run: Run, data_dir: str | Path | None = None, notify: Fetching | None = None) -> Silos:
     """The federation that a run asks for; `notify` hears of files that are fetched."""
-    setting = resolve(run.setting, run.data)  # a wrong name is found before anything is read
+    setting = resolve(run.setting, run.data)  # a mistake in it is found before anything is read
     source = load(run.data, data_dir, seed=run.seed, test_fraction=run.test_fraction, notify=notify)
     return deal(source, setting, _count(run.clients), run.seed)
 
@@ -127,12 +127,13 @@ def prepare(
     silos = silos.at_most(run.per_silo, run.seed)
     share = _validation(run, label, built, silos)
     silos = silos.with_validation(share, run.seed)
+    sampled = silos.participation if run.participation == "auto" else run.participation
     name, task = _task(run, silos, model)
     solver = _solver(run, label, built, silos.sizes)
     if isinstance(built, Particular):
         built.accept(solver)
     if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
-        silos = _pooled(run, silos)
+        silos, sampled = _pooled(run, silos), 1.0
     _check_batches(task, silos, solver)
     if run.matrix_dir != "none":
         check_folder(Path(run.matrix_dir), task.device)
@@ -148,6 +149,7 @@ def prepare(
         lr=solver.rate,
         optimizer=solver.optimizer,
         val_fraction=share,
+        participation=sampled,
         settings=methods.settings_of(built),
     )
     return Prepared(resolved, built, task, silos, fed, solver)
@@ -226,7 +228,13 @@ class _Log:
         self.begun: Progress | None = None
         self._opened: record.Recorder | None = None
         self._create = functools.partial(
-            record.Recorder.create, path, prepared.run.table(), prepared.names, prepared.facts, force=force
+            record.Recorder.create,
+            path,
+            prepared.run.table(),
+            prepared.names,
+            prepared.facts,
+            manifest=prepared.silos.manifest() if keep else None,
+            force=force,
         )
         if resume and record.holds_run(path):
             self._opened, self.begun = record.Recorder.resume(path, prepared.run.table())
@@ -367,8 +375,9 @@ def _validation(run: Run, name: str, method: Method, silos: Silos) -> float:
 
 def _pooled(run: Run, silos: Silos) -> Silos:
     """All training data in one place, where no silo is left to be sampled or to drop out."""
-    if run.participation < 1 or run.drop:
-        got = f"participation {run.participation:g} and drop {run.drop:g}"
+    share = run.who.participation
+    if share < 1 or run.drop:
+        got = f"participation {share:g} and drop {run.drop:g}"
         raise InputError(f"pooled has all data in one place and needs it in every round, got {got}: leave both out")
     return silos.pooled()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Generator, Tensor
 
 from amity.contract import InputError
+from amity.data.sources import Source
 
 
 class Dealt(NamedTuple):
@@ -17,14 +17,34 @@ class Dealt(NamedTuple):
 
     train: list[Tensor]
     test: list[Tensor]
-    groups: Sequence[int | None]  # the distribution that each silo was drawn from, where that is known
+    groups: Sequence[int | None]  # the distribution that each silo was drawn from, where silos share one
     notes: tuple[str, ...] = ()  # departures from the plan
+    held_out: bool = False  # test examples are positions in the training arrays too
     names: Sequence[str] = ()  # of silos that have their own
+
+
+class Setting(Protocol):
+    """A way to deal; implementations are frozen dataclasses whose fields are its options."""
+
+    def deal(self, source: Source, clients: int, rng: Generator) -> Dealt: ...
 
 
 def equally(n: int, parts: int) -> list[int]:
     """n as whole numbers that differ by at most one, the larger ones first."""
     return [n // parts + (part < n % parts) for part in range(parts)]
+
+
+def proportionally(n: int, weights: Sequence[int]) -> list[int]:
+    """n as whole numbers in proportion to these, what rounding leaves to the largest remainders, the first first.
+
+    None is above its weight if n is at most their sum.
+    """
+    total = sum(weights)
+    parts = [n * weight // total for weight in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda i: -(n * weights[i] % total))
+    for i in by_remainder[: n - sum(parts)]:
+        parts[i] += 1
+    return parts
 
 
 def supply(y: Tensor, classes: int) -> Tensor:
@@ -34,18 +54,73 @@ def supply(y: Tensor, classes: int) -> Tensor:
 
 def apart(y: Tensor, quotas: Tensor, rng: Generator) -> list[Tensor]:
     """Random examples by quotas [m, classes]; no example goes to two silos."""
-    hands: list[list[int]] = [[] for _ in quotas]
-    for label, counts in enumerate(quotas.T.tolist()):
-        members = (y == label).nonzero().flatten()
-        pool = iter(members[torch.randperm(len(members), generator=rng)].tolist())
-        for hand, count in zip(hands, counts, strict=True):
-            hand.extend(islice(pool, count))
-    return [torch.tensor(sorted(hand), dtype=torch.int64) for hand in hands]
+    return _drawn(_members(y, quotas.shape[1]), quotas, rng)
 
 
 def overlapping(y: Tensor, quotas: Tensor, rng: Generator) -> list[Tensor]:
     """Random examples by quotas [m, classes]; silos may share an example, none gets it twice."""
-    return [apart(y, quota.unsqueeze(0), rng)[0] for quota in quotas]
+    members = _members(y, quotas.shape[1])
+    return [_drawn(members, quota.unsqueeze(0), rng)[0] for quota in quotas]
+
+
+def _members(y: Tensor, classes: int) -> list[Tensor]:
+    """The positions of each class."""
+    return list(torch.argsort(y, stable=True).split(supply(y, classes).tolist()))
+
+
+def _drawn(members: list[Tensor], quotas: Tensor, rng: Generator) -> list[Tensor]:
+    silos = torch.arange(len(quotas))
+    places, owners = [], []
+    for those, counts in zip(members, quotas.T, strict=True):
+        drawn = those[torch.randperm(len(those), generator=rng)]
+        owner = silos.repeat_interleave(counts)
+        places.append(drawn[: len(owner)])
+        owners.append(owner[: len(drawn)])
+    place, owner = torch.cat(places), torch.cat(owners)
+    order = torch.argsort(owner, stable=True)
+    return [part.sort().values for part in place[order].split(owner.bincount(minlength=len(quotas)).tolist())]
+
+
+def cut(shares: Tensor, stock: Tensor) -> Tensor:
+    """Every class cut by shares [m, classes] that add up to 1 or less, to within one example.  # [m, classes]"""
+    ends = (shares.cumsum(0) * stock).round().long()
+    return torch.diff(ends, dim=0, prepend=torch.zeros_like(ends[:1]))
+
+
+def alike(quotas: Tensor, stock: Tensor, test_stock: Tensor) -> tuple[Tensor, int]:
+    """Test examples by the shares of each class that silos have in training, and how many had to be moved.
+
+    Nobody is left without one.  # [m, classes]
+    """
+    return topped_up(cut(quotas / stock.clamp(min=1), test_stock), 1, quotas)
+
+
+def topped_up(quotas: Tensor, least: int, like: Tensor) -> tuple[Tensor, int]:
+    """Quotas [m, classes] with at least this many examples per silo, and how many were moved for that.
+
+    The largest silos give, of classes that the receiver has in `like` wherever somebody can spare one. All
+    together must have `least` for each.
+    """
+    quotas, moved = quotas.clone(), 0
+    for silo in (quotas.sum(1) < least).nonzero().flatten().tolist():
+        while (need := least - int(quotas[silo].sum())) > 0:
+            spare = (quotas.sum(1) - least).clamp(min=0)  # [m]
+            fitting = quotas * (like[silo] > 0)
+            given = fitting if (fitting[spare > 0] > 0).any() else quotas
+            giver = int((spare * (given > 0).any(1)).argmax())
+            label = int(given[giver].argmax())
+            count = min(need, int(spare[giver]), int(given[giver, label]))
+            quotas[giver, label] -= count
+            quotas[silo, label] += count
+            moved += count
+    return quotas, moved
+
+
+def by_classes(held: Tensor) -> list[int]:
+    """Silos that hold the same classes, of [m, classes], are of one group."""
+    sets = [tuple(row) for row in held.tolist()]
+    number = {row: group for group, row in enumerate(sorted(set(sets), reverse=True))}
+    return [number[row] for row in sets]
 
 
 def largest(fits: Callable[[int], bool], bound: int) -> int:

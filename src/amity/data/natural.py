@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate
 
 import torch
@@ -12,7 +13,13 @@ from amity.data.dealing import Dealt
 from amity.data.sources import Source
 
 
-def natural(source: Source, clients: int, _: Generator) -> Dealt:
+@dataclass(frozen=True)
+class Natural:
+    def deal(self, source: Source, clients: int, rng: Generator) -> Dealt:
+        return _dealt(source, clients)
+
+
+def _dealt(source: Source, clients: int) -> Dealt:
     own = source.silos
     if not own:
         raise InputError(f"natural needs data that come as silos, {source.name} does not: choose another setting")

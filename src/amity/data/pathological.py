@@ -1,20 +1,42 @@
-"""Two classes per silo (McMahan et al. 2017, in its pure form: no shard straddles two classes).
+"""Two classes per silo (McMahan et al., AISTATS 2017).
 
-There are 2m class slots, each class equally often up to one, dealt so that the two classes of a silo differ.
-The examples of a class are split equally over its slots, in train and test alike.
+`pure`: there are 2m class slots, each class equally often up to one, dealt so that the two classes of a silo
+differ. The examples of a class are split equally over its slots, in train and test alike.
+
+`shards`: the examples, sorted by class, are cut into 2m equal shards, and every silo gets two at random. They may
+be of one class, and a shard may straddle two. Test examples follow the shares of each class that silos train on.
+
+Departures: `pure` is the default, because only there has every silo two classes, whatever the data.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Generator, Tensor
 
 from amity.contract import InputError
-from amity.data.dealing import Dealt, apart, equally, supply, too_many
+from amity.data.dealing import Dealt, alike, apart, by_classes, equally, supply, too_many
 from amity.data.sources import Source
+from amity.options import check, option
 
 
-def pathological(source: Source, clients: int, rng: Generator) -> Dealt:
+@dataclass(frozen=True)
+class Pathological:
+    scheme: Literal["pure", "shards"] = option(
+        "pure", "two different classes per silo, or two random shards of the sorted data"
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def deal(self, source: Source, clients: int, rng: Generator) -> Dealt:
+        return (_pure if self.scheme == "pure" else _shards)(source, clients, rng)
+
+
+def _pure(source: Source, clients: int, rng: Generator) -> Dealt:
     if source.classes < 2:
         raise InputError(f"pathological needs 2 classes or more, {source.name} has {source.classes}: choose other data")
     stock, test_stock = supply(source.train.y, source.classes), supply(source.test.y, source.classes)
@@ -22,9 +44,10 @@ def pathological(source: Source, clients: int, rng: Generator) -> Dealt:
     if clients > most:
         raise too_many("pathological", source.name, most, clients)
     slots = _slots(clients, source.classes, rng)  # [m, 2]
-    train = apart(source.train.y, _shares(slots, stock), rng)
-    test = apart(source.test.y, _shares(slots, test_stock), rng)
-    return Dealt(train, test, _groups(slots))
+    held = torch.zeros(clients, source.classes, dtype=torch.bool).scatter_(1, slots, True)
+    train = apart(source.train.y, _shares(held, stock), rng)
+    test = apart(source.test.y, _shares(held, test_stock), rng)
+    return Dealt(train, test, by_classes(held))
 
 
 def _slots(clients: int, classes: int, rng: Generator) -> Tensor:
@@ -43,18 +66,27 @@ def _slots(clients: int, classes: int, rng: Generator) -> Tensor:
     return slots
 
 
-def _groups(slots: Tensor) -> list[int]:
-    """Silos with the same two classes are of one group."""
-    pairs = [tuple(sorted(pair)) for pair in slots.tolist()]
-    number = {pair: group for group, pair in enumerate(sorted(set(pairs)))}
-    return [number[pair] for pair in pairs]
-
-
-def _shares(slots: Tensor, stock: Tensor) -> Tensor:
+def _shares(held: Tensor, stock: Tensor) -> Tensor:
     """Each class's examples split equally over the silos that hold it.  # [m, classes]"""
-    shares = torch.zeros(len(slots), len(stock), dtype=torch.int64)
+    shares = torch.zeros(held.shape, dtype=torch.int64)
     for label, count in enumerate(stock.tolist()):
-        holders = (slots == label).any(1).nonzero().flatten()
+        holders = held[:, label].nonzero().flatten()
         if len(holders):
             shares[holders, label] = torch.tensor(equally(count, len(holders)))
     return shares
+
+
+def _shards(source: Source, clients: int, rng: Generator) -> Dealt:
+    y = source.train.y
+    stock, test_stock = supply(y, source.classes), supply(source.test.y, source.classes)
+    most = min(len(y) // 2, int(test_stock[stock > 0].sum()))
+    if clients > most:
+        raise too_many("pathological", source.name, most, clients)
+    order = torch.randperm(len(y), generator=rng)
+    shards = order[torch.argsort(y[order], stable=True)].tensor_split(2 * clients)
+    pairs = torch.randperm(2 * clients, generator=rng).view(clients, 2).tolist()
+    train = [torch.cat([shards[first], shards[second]]).sort().values for first, second in pairs]
+    quotas = torch.stack([supply(y[part], source.classes) for part in train])
+    test_quotas, moved = alike(quotas, stock, test_stock)
+    notes = (f"{moved} test examples were moved so that every silo has one",) if moved else ()
+    return Dealt(train, apart(source.test.y, test_quotas, rng), by_classes(quotas > 0), notes)

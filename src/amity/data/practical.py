@@ -1,127 +1,265 @@
 """Groups of silos with dominating classes (Huang et al., FedAMP, AAAI 2021; also PFedAtt).
 
-80 % of a silo's examples are of its group's two dominating classes, 20 % of all others. Group g is dominated
-by classes 2g and 2g + 1; later groups have fewer examples. Counts are totals per silo: the paper's for MNIST
-and Fashion-MNIST; on other data MNIST's ratio 5:4:3:2:1 at the largest scale that can be served.
+80 % of a silo's examples are of its group's dominating classes, 20 % of all others; later groups have fewer examples.
+Counts are totals per silo. The paper's tables:
+
+    mnist    5 groups of two classes each, 500, 400, 300, 200, 100 examples per silo
+    fmnist   the same groups, 600, 500, 400, 300, 200
+    emnist   digits, upper case, lower case, in 10 : 26 : 26 silos, 1000, 700, 400
+    cifar100 20 groups, the 5 classes of each superclass; 500, 400, 300, 200, 100, four groups each
+
+Other data: a group for each superclass, else for each two classes in turn, and counts that fall evenly to those of
+the last group (5:4:3:2:1 for five groups, as on MNIST) at the largest scale that can be served.
+
+draw=quota: both parts are spread over their classes as evenly as possible. draw=random: every example's class is drawn
+uniformly within its part. If a class runs out, another one of its group gives, and the notes say so.
 
 Departures: test examples may repeat across silos, never within one, because the paper's 100 x 100 test
-examples are more of some classes than MNIST has. Any number of silos is cut into groups as equal as can be.
+examples are more of some classes than MNIST has. Any number of silos is cut into groups as equal as can be. The
+paper has every class at every silo; on CIFAR-100 the 20 % can be 20 examples, too few for 95 classes. Where CIFAR-100
+has too few examples for the counts, 0.75 of them are dealt. With draw=random a silo can get
+fewer examples than planned.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from amity.contract import InputError
-from amity.data.dealing import Dealt, apart, equally, largest, overlapping, supply, too_many
+from amity.data.dealing import Dealt, apart, largest, overlapping, proportionally, supply, too_many
 from amity.data.sources import Source
+from amity.options import check, option
 
-_TRAIN = {"mnist": (500, 400, 300, 200, 100), "fmnist": (600, 500, 400, 300, 200)}  # per silo of each group
+
+class Table(NamedTuple):
+    """A row of the paper's table."""
+
+    counts: tuple[int, ...]  # training examples per silo of each group
+    clients: int
+    reduced: float = 1.0  # of the counts, where the paper's number of silos cannot have them
+
+
+_PAPER = {
+    "mnist": Table((500, 400, 300, 200, 100), 100),
+    "fmnist": Table((600, 500, 400, 300, 200), 100),
+    "emnist": Table((1000, 700, 400), 62),
+    "cifar100": Table(tuple(count for count in (500, 400, 300, 200, 100) for _ in range(4)), 100, reduced=0.75),
+}
+_EMNIST = (10, 26, 26)  # digits, upper case, lower case: classes, and silos in the paper
 _TEST = 100
+_NOTES = 5  # classes that are told apart
 _TEST_AT_LEAST = 20  # where the paper gives no count; fewer say little about a silo
 
 
-def practical(source: Source, clients: int, rng: Generator) -> Dealt:
-    if source.classes < 4 or source.classes % 2:
-        raise InputError(
-            f"practical needs an even number of classes, 4 or more, {source.name} has {source.classes}: "
-            "choose another setting"
+@dataclass(frozen=True)
+class Practical:
+    draw: Literal["quota", "random"] = option("quota", "classes within a part as even as possible, or drawn")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def deal(self, source: Source, clients: int, rng: Generator) -> Dealt:
+        plan = _plan(source)
+        stock, test_stock = supply(source.train.y, source.classes), supply(source.test.y, source.classes)
+        counts, notes = plan.train_counts(stock, clients)
+        test_counts = plan.test_counts(test_stock, clients)
+        groups = plan.groups(clients)
+        order = torch.randperm(clients, generator=rng)  # so that no silo is systematically the one to run short
+        wishes = self._wishes(plan, groups, counts, order, rng)
+        test_wishes = self._wishes(plan, groups, test_counts, order, rng)
+        quotas, left = torch.empty_like(wishes), stock
+        for silo in order.tolist():
+            quotas[silo] = plan.settle(wishes[silo], left, int(groups[silo]))
+            left = left - quotas[silo]
+        test_quotas = torch.stack(
+            [plan.settle(wish, test_stock, group) for wish, group in zip(test_wishes, groups.tolist(), strict=True)]
         )
-    stock, test_stock = supply(source.train.y, source.classes), supply(source.test.y, source.classes)
-    counts = _train_counts(source.name, stock, clients)
-    test_counts = _test_counts(source.name, test_stock, clients)
-    groups = _groups(clients, source.classes // 2)
-    order = torch.randperm(clients, generator=rng)  # so that no silo is systematically the one to run short
-    wishes = _wishes(groups, counts, source.classes, order, rng)
-    test_wishes = _wishes(groups, test_counts, source.classes, order, rng)
-    quotas, left = torch.empty_like(wishes), stock
-    for silo in order.tolist():
-        quotas[silo] = _settle(wishes[silo], left)
-        left = left - quotas[silo]
-    test_quotas = torch.stack([_settle(wish, test_stock) for wish in test_wishes])
-    return Dealt(
-        train=apart(source.train.y, quotas, rng),
-        test=overlapping(source.test.y, test_quotas, rng),
-        groups=groups.tolist(),
-        notes=(
-            *_unused(clients, source.classes // 2),
-            *_replaced("training", wishes, quotas),
-            *_replaced("test", test_wishes, test_quotas),
-        ),
-    )
+        return Dealt(
+            train=apart(source.train.y, quotas, rng),
+            test=overlapping(source.test.y, test_quotas, rng),
+            groups=groups.tolist(),
+            notes=(
+                *notes,
+                *plan.unused(clients),
+                *plan.replaced("training", wishes, quotas),
+                *plan.replaced("test", test_wishes, test_quotas),
+            ),
+        )
+
+    def _wishes(self, plan: Plan, groups: Tensor, counts: Tensor, order: Tensor, rng: Generator) -> Tensor:
+        """How many examples of each class every silo asks for.  # [m, classes]"""
+        classes = len(plan.owner)
+        wishes = torch.zeros(len(groups), classes, dtype=torch.int64)
+        asked = torch.zeros(plan.number, classes, dtype=torch.int64)  # by each group so far
+        for silo in order.tolist():
+            group, count = groups[silo], counts[silo]
+            own = plan.owner == group
+            first = _dominating(count)
+            for part, size in ((own, first), (~own, count - first)):
+                if self.draw == "quota":
+                    wishes[silo, part] = _spread(size, asked[group, part], rng)
+                else:
+                    drawn = torch.randint(int(part.sum()), (int(size),), generator=rng)
+                    wishes[silo, part] = drawn.bincount(minlength=int(part.sum()))
+            asked[group] += wishes[silo]
+        return wishes
 
 
-def _groups(clients: int, pairs: int) -> Tensor:
-    """Consecutive blocks of silos, as equal as possible.  # [m]"""
-    return torch.arange(pairs).repeat_interleave(torch.tensor(equally(clients, pairs)))
+def _plan(source: Source) -> Plan:
+    """The paper's table for these data, or the like for others."""
+    classes = source.classes
+    if source.name == "emnist" and classes == sum(_EMNIST):
+        owner = torch.arange(len(_EMNIST)).repeat_interleave(torch.tensor(_EMNIST))
+        return Plan(source.name, owner, _EMNIST, _PAPER["emnist"])
+    if source.superclass:
+        owner = torch.tensor(source.superclass).unique(return_inverse=True)[1]
+        if len(owner.unique()) < 2:
+            raise InputError(f"practical needs 2 superclasses or more, {source.name} has 1: choose another setting")
+    elif classes < 4 or classes % 2:
+        raise InputError(
+            f"practical needs an even number of classes, 4 or more, {source.name} has {classes}: choose another setting"
+        )
+    else:
+        owner = torch.arange(classes) // 2
+    number = len(owner.unique())
+    table = _PAPER.get(source.name)
+    return Plan(source.name, owner, (1,) * number, table if table and len(table.counts) == number else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which classes dominate in which group, and how many examples its silos have."""
+
+    name: str
+    owner: Tensor  # [classes] the group that each class dominates
+    weights: tuple[int, ...]  # how many silos the groups have, in proportion
+    table: Table | None
+
+    @property
+    def number(self) -> int:
+        return len(self.weights)
+
+    @property
+    def sizes(self) -> Tensor:
+        """Classes of each group.  # [groups]"""
+        return self.owner.bincount(minlength=self.number)
+
+    def groups(self, clients: int) -> Tensor:
+        """Consecutive blocks of silos, as near to the plan as possible.  # [m]"""
+        return torch.arange(self.number).repeat_interleave(torch.tensor(proportionally(clients, self.weights)))
+
+    def per_group(self, per_class: Tensor) -> Tensor:
+        return torch.zeros(self.number, dtype=per_class.dtype).index_add_(0, self.owner, per_class)
+
+    def demand(self, groups: Tensor, counts: Tensor, *, mean: bool = False) -> Tensor:
+        """The most that each group's classes can be asked for, by the way `_spread` works, or the mean.  # [groups]"""
+        first = _dominating(counts)
+        own = torch.zeros(self.number, dtype=torch.int64).index_add_(0, groups, first)
+        rest = torch.zeros(self.number, dtype=torch.int64).index_add_(0, groups, counts - first)
+        each = rest.double() / (len(self.owner) - self.sizes)  # what a group asks of a class not its own
+        each = each if mean else each.ceil()
+        return own + self.sizes * (each.sum() - each)
+
+    def train_counts(self, stock: Tensor, clients: int) -> tuple[Tensor, list[str]]:
+        """Training examples per silo [m], and what to note."""
+        available = self.per_group(stock)
+        per_group = torch.tensor(self.table.counts if self.table else range(self.number, 0, -1))
+
+        def scaled(scale: float, clients: int) -> Tensor:
+            return (scale * per_group.double()).round().long()[self.groups(clients)]
+
+        def serves(clients: int, scale: float, mean: bool = False) -> bool:
+            demand = self.demand(self.groups(clients), scaled(scale, clients), mean=mean)
+            return bool((demand <= available).all())
+
+        def reduced(clients: int) -> bool:
+            table = self.table  # on the mean is enough: who asks of a group with nothing left is served by others
+            if table is None or table.reduced == 1 or clients > table.clients:
+                return False
+            return serves(clients, table.reduced, mean=True)
+
+        bound = int(stock.sum())
+        most = largest(lambda m: serves(m, 1) or reduced(m), bound)
+        if clients > most:
+            raise too_many("practical", self.name, most, clients)
+        if self.table is None:
+            return scaled(largest(lambda s: serves(clients, s), bound), clients), []
+        if serves(clients, 1):
+            return scaled(1, clients), []
+        note = f"{self.name} has too few examples for the paper's counts: {self.table.reduced:g} of them are dealt"
+        return scaled(self.table.reduced, clients), [note]
+
+    def test_counts(self, stock: Tensor, clients: int) -> Tensor:
+        """Test examples per silo, the same for all.  # [m]"""
+        available = self.per_group(stock)
+        present = self.groups(clients).unique().tolist()
+
+        def serves(count: int) -> bool:  # one silo of each group, because silos share test examples
+            demands = [self.demand(torch.tensor([group]), torch.tensor([count])) for group in present]
+            return all(bool((demand <= available).all()) for demand in demands)
+
+        aim = _TEST if self.table else max(_TEST_AT_LEAST, int(stock.sum()) // clients)
+        most = largest(serves, aim)
+        if most < (_TEST if self.table else 1):
+            raise InputError(
+                f"practical needs {aim} test examples per silo, {self.name} serves {most}: choose another setting"
+            )
+        return torch.full((clients,), most)
+
+    def settle(self, wish: Tensor, left: Tensor, group: int) -> Tensor:
+        """A wish that can be granted: what a class has run out of, others of its group give.  # [classes]
+
+        So dominating stays dominating, and the demand on each group stays as it was planned. Random wishes were not
+        planned: there other classes of the same part give, and what even these lack is left out.
+        """
+        settled = torch.minimum(wish, left)
+        if torch.equal(settled, wish):
+            return wish
+        for number in range(self.number):
+            _give(settled, wish, left, self.owner == number)
+        for part in (self.owner == group, self.owner != group):
+            _give(settled, wish, left, part)
+        return settled
+
+    def unused(self, clients: int) -> list[str]:
+        used = len(self.groups(clients).unique())
+        return [f"only {used} of {self.number} groups have a silo"] if used < self.number else []
+
+    def replaced(self, part: str, wishes: Tensor, quotas: Tensor) -> list[str]:
+        """A note for each class that ran out, or one for all if they are many."""
+        lack = (wishes - quotas).clamp(min=0)  # [m, classes]
+        short = lack.sum(0)
+        out = short.nonzero().flatten().tolist()
+        notes = [
+            f"class {label} ran out of {part} examples: {self._others(label)} gave {int(short[label])} in its place "
+            f"(silos concerned: {int((lack[:, label] > 0).sum())})"
+            for label in out
+        ]
+        if len(out) > _NOTES:
+            notes = [
+                f"{len(out)} classes ran out of {part} examples: others gave {int(short.sum())} in their place "
+                f"(silos concerned: {int((lack.sum(1) > 0).sum())})"
+            ]
+        missing = int(wishes.sum() - quotas.sum())
+        return [*notes, f"of these, {missing} {part} examples were not to be had"] if missing else notes
+
+    def _others(self, label: int) -> str:
+        group = (self.owner == self.owner[label]).nonzero().flatten().tolist()
+        return f"class {sum(group) - label}" if len(group) == 2 else "others of its group"
 
 
 def _dominating(counts: Tensor) -> Tensor:
     return (0.8 * counts.double()).round().long()
 
 
-def _demand(groups: Tensor, counts: Tensor, pairs: int) -> Tensor:
-    """The most that each pair of classes can be asked for, by the way `_wishes` spreads.  # [pairs]"""
-    first = _dominating(counts)
-    own = torch.zeros(pairs, dtype=torch.int64).index_add_(0, groups, first)
-    rest = torch.zeros(pairs, dtype=torch.int64).index_add_(0, groups, counts - first)
-    others = 2 * torch.ceil(rest / (2 * pairs - 2)).long()  # what a group may ask of a pair that is not its own
-    return own + others.sum() - others
-
-
-def _train_counts(name: str, stock: Tensor, clients: int) -> Tensor:
-    """Training examples per silo.  # [m]"""
-    pairs = len(stock) // 2
-    available = stock.view(pairs, 2).sum(1)
-    per_group = torch.tensor(_TRAIN.get(name, range(pairs, 0, -1)))
-
-    def serves(clients: int, scale: int) -> bool:
-        groups = _groups(clients, pairs)
-        return bool((_demand(groups, scale * per_group[groups], pairs) <= available).all())
-
-    bound = int(stock.sum())
-    most = largest(lambda m: serves(m, 1), bound)
-    if clients > most:
-        raise too_many("practical", name, most, clients)
-    scale = 1 if name in _TRAIN else largest(lambda s: serves(clients, s), bound)
-    return scale * per_group[_groups(clients, pairs)]
-
-
-def _test_counts(name: str, stock: Tensor, clients: int) -> Tensor:
-    """Test examples per silo, the same for all.  # [m]"""
-    pairs = len(stock) // 2
-    available = stock.view(pairs, 2).sum(1)
-
-    def serves(count: int) -> bool:  # one silo of each group, because silos share test examples
-        demands = [_demand(torch.tensor([group]), torch.tensor([count]), pairs) for group in range(min(clients, pairs))]
-        return all(bool((demand <= available).all()) for demand in demands)
-
-    aim = _TEST if name in _TRAIN else max(_TEST_AT_LEAST, int(stock.sum()) // clients)
-    most = largest(serves, aim)
-    if most < (_TEST if name in _TRAIN else 1):
-        raise InputError(f"practical needs {aim} test examples per silo, {name} serves {most}: choose another setting")
-    return torch.full((clients,), most)
-
-
-def _wishes(groups: Tensor, counts: Tensor, classes: int, order: Tensor, rng: Generator) -> Tensor:
-    """How many examples of each class every silo asks for.  # [m, classes]"""
-    wishes = torch.zeros(len(groups), classes, dtype=torch.int64)
-    asked = torch.zeros(classes // 2, classes, dtype=torch.int64)  # by each group so far
-    for silo in order.tolist():
-        group, count = groups[silo], counts[silo]
-        own = torch.arange(classes) // 2 == group
-        first = _dominating(count)
-        wishes[silo, own] = _spread(first, asked[group, own], rng)
-        wishes[silo, ~own] = _spread(count - first, asked[group, ~own], rng)
-        asked[group] += wishes[silo]
-    return wishes
-
-
 def _spread(count: Tensor, asked: Tensor, rng: Generator) -> Tensor:
     """A count over classes, as evenly as possible; the remainder goes to random ones of the least asked for.
 
-    So a group's wishes for two classes differ by one at most, and `_demand` knows them beforehand.
+    So a group's wishes for two classes differ by one at most, and `Plan.demand` knows them beforehand.
     """
     each, remainder = divmod(int(count), len(asked))
     spread = torch.full_like(asked, each)
@@ -129,25 +267,9 @@ def _spread(count: Tensor, asked: Tensor, rng: Generator) -> Tensor:
     return spread
 
 
-def _settle(wish: Tensor, left: Tensor) -> Tensor:
-    """A wish that can be granted: what a class has run out of, the other one of its pair gives.  # [classes]
-
-    So dominating stays dominating, and the demand on each pair stays as it was planned.
-    """
-    excess = (wish - left).clamp(min=0)
-    return wish - excess + excess.view(-1, 2).flip(1).flatten()
-
-
-def _unused(clients: int, pairs: int) -> list[str]:
-    return [f"only the first {clients} of {pairs} groups have a silo"] if clients < pairs else []
-
-
-def _replaced(part: str, wishes: Tensor, quotas: Tensor) -> list[str]:
-    """One note for each class that ran out."""
-    lack = (wishes - quotas).clamp(min=0)  # [m, classes]
-    return [
-        f"class {label} ran out of {part} examples: class {label ^ 1} gave {count} in its place "
-        f"(silos concerned: {int((lack[:, label] > 0).sum())})"
-        for label, count in enumerate(lack.sum(0).tolist())
-        if count
-    ]
+def _give(settled: Tensor, wish: Tensor, left: Tensor, part: Tensor) -> None:
+    """What was not granted of a part's wishes, from those of its classes that have more left, in proportion."""
+    room = (left - settled)[part]
+    count = min(int((wish - settled)[part].sum()), int(room.sum()))
+    if count > 0:
+        settled[part] += torch.tensor(proportionally(count, room.tolist()))

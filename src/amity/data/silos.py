@@ -24,6 +24,7 @@ class Silos:
     setting: str
     notes: tuple[str, ...] = ()  # departures from the setting's plan
     labels: tuple[str, ...] = ()  # names of the classes, where they have names
+    participation: float = 1.0  # the share of silos sampled in each round, unless a run says otherwise
 
     @property
     def shape(self) -> tuple[int, ...]:

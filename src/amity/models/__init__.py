@@ -13,8 +13,9 @@ from amity.models.cnn import CNN
 from amity.models.cnn_apple import CNNApple
 from amity.models.mlp import MLP
 from amity.models.mlr import MLR
+from amity.models.resnet import ResNet18
 
-__all__ = ["CNN", "MLP", "MLR", "MODELS", "CNNApple", "Entry", "make", "resolve"]
+__all__ = ["CNN", "MLP", "MLR", "MODELS", "CNNApple", "Entry", "ResNet18", "make", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,12 @@ MODELS = {
         "two 5x5 convolutions without padding, a dense layer of 500 (APPLE)",
         CNNApple,
         smallest=16,
+    ),
+    "resnet18": Entry(
+        "ResNet-18",
+        "four stages of two residual blocks with BatchNorm, for colour images (FedAMP on CIFAR-100)",
+        ResNet18,
+        smallest=8,
     ),
 }
 

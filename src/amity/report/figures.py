@@ -5,7 +5,7 @@ Plotly reads text as a small HTML, so every name that a user chose is escaped be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -172,6 +172,59 @@ def _scale(matrix: np.ndarray[Any, Any]) -> Figure:
         signed = [[0, "#b2182b"], [0.25, "#f4a582"], [0.5, "#f7fbff"], [0.75, "#6baed6"], [1, "#08306b"]]
         return {"colorscale": signed, "zmin": -top, "zmax": top}
     return {"colorscale": [[0, "#f7fbff"], [0.5, "#6baed6"], [1, "#08306b"]], "zmin": 0.0, "zmax": top}
+
+
+def held(manifest: Mapping[str, Any]) -> list[list[int]]:
+    """Examples of each class at each silo: those to train with, validation among them."""
+    return [
+        [train + val for train, val in zip(silo["train"], silo["val"] or [0] * len(silo["train"]), strict=True)]
+        for silo in manifest["silos"]
+    ]
+
+
+def holdings(manifest: Mapping[str, Any]) -> Figure:
+    """Who holds what: silos across, classes down, blank where a silo has none of a class."""
+    counts = held(manifest)
+    silos = [escape(silo["name"]) for silo in manifest["silos"]]
+    labels = [escape(str(label)) for label in manifest.get("labels") or range(len(counts[0]))]
+    of_class = list(zip(*counts, strict=True))  # [classes][m]
+    tested = list(zip(*(silo["test"] for silo in manifest["silos"]), strict=True))
+    top = max(max(row) for row in counts) or 1
+    ticks = sorted({1, round(top / 16), round(top / 4), top} - {0})
+    heat = {
+        "type": "heatmap",
+        # Roots: beside a silo with 80 % of a class, one with 1 % is still seen.
+        "z": [[count**0.5 if count else None for count in row] for row in of_class],
+        "x": silos,
+        "y": labels,
+        "customdata": [[list(pair) for pair in zip(*both, strict=True)] for both in zip(of_class, tested, strict=True)],
+        "hovertemplate": "%{x}, class %{y}: %{customdata[0]} to train, %{customdata[1]} to test<extra></extra>",
+        "hoverongaps": False,
+        "colorscale": [[0, "#deebf7"], [0.5, "#6baed6"], [1, "#08306b"]],
+        "zmin": 0.0,
+        "zmax": top**0.5,
+        "colorbar": {**BAR, "tickvals": [tick**0.5 for tick in ticks], "ticktext": [f"{tick:,}" for tick in ticks]},
+    }
+    named = len(silos) <= NAMED
+    bare: Figure = {"type": "category", "showgrid": False, "showline": False, "ticks": ""}
+    layout = _layout(
+        170 + min(20 * len(labels), 480),
+        xaxis=_axis("silo", showticklabels=named, tickangle=-45, **bare),
+        yaxis=_axis("class", autorange="reversed", showticklabels=len(labels) <= NAMED, **bare),
+        shapes=[_divider(at) for at in _between([silo["group"] for silo in manifest["silos"]])],
+    )
+    return {"data": [heat], "layout": layout}
+
+
+def _between(groups: Sequence[int | None]) -> list[float]:
+    """Where consecutive groups meet; none where groups lie scattered, as lines would then be everywhere."""
+    edges = [at - 0.5 for at in range(1, len(groups)) if groups[at] != groups[at - 1]]
+    return edges if len(edges) == len(set(groups)) - 1 else []
+
+
+def _divider(at: float) -> Figure:
+    line = {"color": COLOURS[1], "width": 1}
+    return {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
 def _short(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,11 @@ for (const figure of JSON.parse(document.getElementById("figures").textContent))
   Plotly.newPlot(figure.id, figure.data, figure.layout, {responsive: true, displayModeBar: false});
 """
 
+HOLDINGS = (
+    "Training examples of each class (row) at each silo (column); the colour goes by the square root of the count, "
+    "blank means none. Lines lie between groups of alike silos, where these are side by side."
+)
+
 # Nothing may be loaded from anywhere: a report of private results must not call home.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
@@ -58,9 +63,25 @@ def write_report(records: Sequence[Record], path: str | Path) -> Path:
     if not records:
         raise InputError("a report needs at least one run, got none: give run directories")
     path = Path(path)
-    if path.is_dir():
-        path = path / "report.html"
-    page = _page(records)
+    return _write(_page(records), path / "report.html" if path.is_dir() else path)
+
+
+def write_holdings(manifest: Mapping[str, Any], path: str | Path) -> Path:
+    """Write a page that shows who holds what, for a federation that was dealt and not run."""
+    drawn: dict[str, figures.Figure] = {}
+    title = escape(f"{manifest['setting']} on {manifest['data']}")
+    facts = {"silos": len(manifest["silos"]), "classes": manifest["classes"], "sha256": manifest["sha256"][:16]}
+    notes = "".join(f"<li>{escape(note)}</li>" for note in manifest["notes"])
+    body = _figure(drawn, "holdings", figures.holdings(manifest), "Heat map of examples per silo and class")
+    sections = [
+        _section("Who holds what", HOLDINGS, body),
+        _section("Notes", "Where the data did not allow the plan.", f"<ul>{notes}</ul>") if notes else "",
+    ]
+    return _write(_document(title, _facts({key: [str(value)] for key, value in facts.items()}), sections, drawn), path)
+
+
+def _write(page: str, path: str | Path) -> Path:
+    path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
@@ -71,8 +92,6 @@ def write_report(records: Sequence[Record], path: str | Path) -> Path:
 
 
 def _page(records: Sequence[Record]) -> str:
-    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped, unused-ignore]  # slow to import
-
     drawn: dict[str, figures.Figure] = {}
     names = [escape(name) for name in labels(records)]
     title = names[0] if len(records) == 1 else f"{len(records)} runs compared"
@@ -90,6 +109,7 @@ def _page(records: Sequence[Record]) -> str:
             _figure(drawn, "silos", figures.silos(records), "Box plot of test accuracy over silos per run"),
         ),
         _collaboration(records, names, drawn),
+        _holdings(records, names, drawn),
         _section(
             "Traffic",
             "Summed over silos and rounds. Evaluation is what is sent only to measure.",
@@ -97,6 +117,16 @@ def _page(records: Sequence[Record]) -> str:
         ),
         _configurations(records, names),
     ]
+    facts = {
+        "silos" if key == "clients" else key: list(dict.fromkeys(str(record.results[key]) for record in records))
+        for key in ("data", "setting", "model", "clients", "rounds", "seed", "engine", "version")
+    }
+    return _document(title, _facts(facts), sections, drawn)
+
+
+def _document(title: str, facts: str, sections: Sequence[str], drawn: Mapping[str, figures.Figure]) -> str:
+    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped, unused-ignore]  # slow to import
+
     content = [{"id": key, **figure} for key, figure in drawn.items()]
     return f"""<!doctype html>
 <html lang="en">
@@ -111,7 +141,7 @@ def _page(records: Sequence[Record]) -> str:
 <main>
 <header>
 <h1>{title}</h1>
-{_facts(records)}
+{facts}
 </header>
 {"".join(sections)}
 </main>
@@ -128,13 +158,9 @@ def _embedded(content: Any) -> str:
     return json.dumps(content, allow_nan=False).replace("<", "\\u003c")
 
 
-def _facts(records: Sequence[Record]) -> str:
+def _facts(facts: Mapping[str, Sequence[str]]) -> str:
     """What the runs have in common; where they differ, all values."""
-    entries = []
-    for key in ("data", "setting", "model", "clients", "rounds", "seed", "engine", "version"):
-        values = dict.fromkeys(str(record.results[key]) for record in records)
-        name = "silos" if key == "clients" else key
-        entries.append(f"<div><dt>{name}</dt><dd>{escape(', '.join(values))}</dd></div>")
+    entries = [f"<div><dt>{name}</dt><dd>{escape(', '.join(values))}</dd></div>" for name, values in facts.items()]
     return f'<dl class="facts">{"".join(entries)}</dl>'
 
 
@@ -195,6 +221,25 @@ def _collaboration(records: Sequence[Record], names: Sequence[str], drawn: dict[
         "different silos; grey rows are silos that were not asked in that round."
     )
     return _section("Who learns from whom", note, f'<div class="grid">{maps}</div>') if maps else ""
+
+
+def _holdings(records: Sequence[Record], names: Sequence[str], drawn: dict[str, figures.Figure]) -> str:
+    """One map for all runs whose silos hold the same, which is most often all of them."""
+    seen: list[tuple[list[list[int]], Mapping[str, Any], list[str]]] = []
+    for name, record in zip(names, records, strict=True):
+        if record.manifest is None:
+            continue
+        counts = figures.held(record.manifest)
+        users = next((users for known, _, users in seen if known == counts), None)
+        if users is None:
+            seen.append((counts, record.manifest, users := []))
+        users.append(name)
+    maps = ""
+    for position, (_, manifest, users) in enumerate(seen):
+        label = "Heat map of examples per silo and class"
+        body = _figure(drawn, f"holdings-{position}", figures.holdings(manifest), label)
+        maps += f"<h3>{', '.join(users)}</h3>{body}" if len(seen) > 1 else body
+    return _section("Who holds what", HOLDINGS, maps) if maps else ""
 
 
 def _configurations(records: Sequence[Record], names: Sequence[str]) -> str:

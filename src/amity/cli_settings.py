@@ -1,0 +1,106 @@
+"""`amity settings`: list the settings, or look at what one of them deals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from amity.config import Run
+from amity.errors import InputError
+from amity.options import fields_of, parse
+
+out = Console()
+
+SHOWN = 12  # classes with a column of their own
+
+
+def _default(name: str) -> str:
+    return str(fields_of(Run)[name].default)
+
+
+def settings_command(
+    setting: Annotated[
+        str | None,
+        typer.Argument(metavar="SETTING", help="look at what NAME or NAME:key=value deals", show_default=False),
+    ] = None,
+    data: Annotated[str, typer.Option("--data", metavar="TEXT", help="data set")] = _default("data"),
+    clients: Annotated[str, typer.Option("--clients", metavar="N|auto", help="number of silos")] = _default("clients"),
+    seed: Annotated[str, typer.Option("--seed", metavar="N", help="seed of the split")] = _default("seed"),
+    data_dir: Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="where data sets lie")] = None,
+    picture: Annotated[str | None, typer.Option("--out", metavar="FILE", help="HTML file for a picture of it")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+) -> None:
+    """List the settings: how data fall to the silos. With SETTING, deal the data and show who holds what."""
+    if setting is None:
+        if picture is not None:
+            raise InputError("--out needs a SETTING to draw, got none: try amity settings practical --out picture.html")
+        _list(as_json)
+        return
+    wanted = {"data": data, "clients": clients, "seed": seed}
+    run = Run(setting=setting, **{key: parse(Run, key, text) for key, text in wanted.items()})
+    _look(run, data_dir, picture, as_json)
+
+
+def _look(run: Run, data_dir: str | None, picture: str | None, as_json: bool) -> None:
+    from amity.report import write_holdings
+    from amity.run import silos_of
+
+    manifest = silos_of(run, data_dir).manifest()
+    written = None if picture is None else write_holdings(manifest, picture)
+    if as_json:
+        print(json.dumps(manifest))
+        return
+    _show(manifest)
+    if written is not None:
+        print(f"picture: {written}")
+
+
+def _list(as_json: bool) -> None:
+    from amity.data.settings import SETTINGS, options_of
+
+    if as_json:
+        rows = {
+            name: {
+                "title": entry.title,
+                "paper": entry.paper,
+                "description": entry.description,
+                "clients": entry.clients,
+                "participation": entry.participation,
+                "options": options_of(name),
+            }
+            for name, entry in SETTINGS.items()
+        }
+        print(json.dumps(rows, indent=1))
+        return
+    for name, entry in SETTINGS.items():
+        paper = f"  [dim]({escape(entry.paper)})[/]" if entry.paper != "-" else ""
+        out.print(f"[bold]{name}[/]  {escape(entry.description)}{paper}", highlight=False)
+        for option in options_of(name):
+            symbol = f" ({option['symbol']})" if option["symbol"] else ""
+            text = f"{option['name']}={option['default']}{symbol}: {option['help']}; {option['rule']}"
+            out.print("    " + escape(text), highlight=False, style="dim")
+
+
+def _show(manifest: Mapping[str, Any]) -> None:
+    """Counts of training examples, by class where there are few, and all that a reader must know besides."""
+    silos = manifest["silos"]
+    labels = manifest.get("labels") or range(len(silos[0]["train"]))
+    few = len(labels) <= SHOWN
+    rows = [["silo", "group", "train", "test", *(map(str, labels) if few else ["classes"])]]
+    for silo in silos:
+        counts = silo["train"]
+        last = [str(count or "·") for count in counts] if few else [str(sum(count > 0 for count in counts))]
+        group = "–" if silo["group"] is None else str(silo["group"])
+        rows.append([silo["name"], group, str(sum(counts)), str(sum(silo["test"])), *last])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *numbers in rows:
+        print(name.ljust(widths[0]), *(text.rjust(width + 1) for text, width in zip(numbers, widths[1:], strict=True)))
+    print(f"{manifest['setting']} on {manifest['data']}")
+    for note in manifest["notes"]:
+        print(f"note: {note}")
+    print(f"sha256 {manifest['sha256']}")
