@@ -1,4 +1,4 @@
-"""Write docs/methods.md from the code: docstrings, the table of methods, the declared options, the tests.
+"""Write docs/methods.md from the code: docstrings, the methods table, declared options, tests, docs/results/.
 
 python docs/generate.py           rewrites the page
 python docs/generate.py --check   exits with 1 if the page is not what the code says
@@ -79,6 +79,9 @@ def section(names: list[str]) -> str:
     for file in files:
         listed = ", ".join(f"`{test}`" for test in tests_of(file))
         parts.append(f"Tests, `{file.relative_to(ROOT)}`: {listed or 'see there'}.")
+    results = ROOT / "docs" / "results" / f"{module.rpartition('.')[2]}.md"
+    if results.exists():
+        parts.append(results.read_text(encoding="utf-8").strip())
     return "\n\n".join(parts)
 
 
