@@ -1,4 +1,4 @@
-"""Write docs/methods.md and docs/settings.md from the code: docstrings, tables, the declared options, the tests.
+"""Write docs/methods.md and docs/settings.md from the code: docstrings, tables, options, tests, docs/results/.
 
 python docs/generate.py           rewrites the pages
 python docs/generate.py --check   exits with 1 if a page is not what the code says
@@ -99,6 +99,9 @@ def section(names: list[str]) -> str:
     for file in files:
         listed = ", ".join(f"`{test}`" for test in tests_of(file))
         parts.append(f"Tests, `{file.relative_to(ROOT)}`: {listed or 'see there'}.")
+    results = ROOT / "docs" / "results" / f"{module.rpartition('.')[2]}.md"
+    if results.exists():
+        parts.append(results.read_text(encoding="utf-8").strip())
     return "\n\n".join(parts)
 
 

@@ -170,12 +170,14 @@ def above_quantile(
     return chosen / chosen.sum(1, keepdim=True)
 
 
-def twin_shares(similarity: Tensor, tau: float, *, doubt: float = 3.0) -> Tensor:
-    """Row softmax of tau times what the similarities have above chance, as a share of what they could have.
+def twin_shares(similarity: Tensor, tau: float | None = None, *, doubt: float = 3.0, enough: float = 1 / 3) -> Tensor:
+    """Row softmax of tau times what the similarities have above chance, as a share of the nearest twin's.
 
-    A client is as similar to itself as to its nearest twin; alone, it has weight 1. Chance is the median plus
-    `doubt` times the root mean square of the deviations below it, between 0 and 1/2: noise is symmetric and twins
-    are not, so the lower half shows the noise alone; and a cosine above 1/2 is no accident, whatever the rest.
+    A client is as similar to itself as to its nearest twin; alone, it has weight 1. No tau: log n, so that the
+    nearest twin weighs as much as n strangers. Chance is the median plus `doubt` times the root mean square of the
+    deviations below it, between 0 and 1/2: noise is symmetric and twins are not, so the lower half shows the noise
+    alone; and a cosine above 1/2 is no accident, whatever the rest. A twin that has less than the share `enough` of
+    what there is above chance is not a sure one, and weighs less.
     """
     count = len(similarity)
     if count == 1:
@@ -186,4 +188,5 @@ def twin_shares(similarity: Tensor, tau: float, *, doubt: float = 3.0) -> Tensor
     chance = (middle + doubt * noise).clamp(0, 0.5)
     telling = (similarity - chance).clamp(min=0) / (1 - chance)
     nearest = telling.clone().fill_diagonal_(-math.inf).amax(1)
-    return torch.softmax(tau * telling.diagonal_scatter(nearest), dim=1)
+    likeness = telling.diagonal_scatter(nearest) / nearest.clamp(min=enough)[:, None]
+    return torch.softmax((math.log(count) if tau is None else tau) * likeness, dim=1)

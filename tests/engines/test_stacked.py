@@ -40,7 +40,7 @@ from amity.train import batches, gradient_at, train
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
-ONE_BY_ONE = {"apple"}  # its code writes into one row of a matrix, each client into its own
+ONE_BY_ONE = {"apple", "twin"}  # one writes into a row of its own, the other picks examples to leave out
 
 EQUAL = [silo(f"silo-{i}", 12, i % 2) for i in range(5)]
 
