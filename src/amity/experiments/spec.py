@@ -9,6 +9,7 @@
     [sizes.cpu]                        options of a size; `rows` and `columns` choose some of them, `seeds` repeats,
                                        [sizes.cpu.in.mnist] and [sizes.cpu.of.fedamp] are for one column or row
     [[outputs]]                        kind = "table", "curves", ...: what is made of the results
+    [[claims]]                         text, above, below: rows that the paper says are better than others
 
 Later tables win: run, column, row, cell, size, size in a column, size of a row, size of a row in a column. `like`
 names an experiment whose tables are taken over, so that two views of the same runs share them. No torch here.
@@ -45,7 +46,10 @@ KINDS = {
 }
 """What can be made of the results."""
 
-_TOP = ("id", "title", "paper", "expect", "like", "run", "columns", "rows", "cells", "paper_values", "sizes", "outputs")
+_TOP = (
+    *("id", "title", "paper", "expect", "like"),
+    *("run", "columns", "rows", "cells", "paper_values", "sizes", "outputs", "claims"),
+)
 _SHOWN = ("label", "value", "series")
 _MEANT = ("set", "seeds", "choose", "choose_rounds", *_SHOWN)
 _FREE = ("workers", "engine", "ray_address", "matrix_dir", "device", "checkpoint_every")
@@ -127,6 +131,17 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a paper says of the order of its methods."""
+
+    text: str
+    above: tuple[str, ...]  # rows that are better
+    below: tuple[str, ...]  # than each of these
+    columns: tuple[str, ...] = ()  # all where none is named
+    within: float = 0.0  # better, or worse by less than this many points
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A table or figure of a paper."""
 
@@ -148,6 +163,19 @@ class Experiment:
     @property
     def expect(self) -> str:
         return str(self.content.get("expect", ""))
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return tuple(
+            Claim(
+                str(table["text"]),
+                tuple(table["above"]),
+                tuple(table["below"]),
+                tuple(table.get("columns", ())),
+                float(table.get("within", 0.0)),
+            )
+            for table in self.content.get("claims", [])
+        )
 
     def label(self, table: str, name: str) -> str:
         """How a row or column is called in tables and figures."""
@@ -302,6 +330,14 @@ def _check(experiment: Experiment) -> None:
     for output in experiment.outputs:
         if output.kind not in KINDS:
             raise unknown(f"kind of output in {name}:", output.kind, KINDS)
+    for table in content.get("claims", []):
+        for key in table:
+            if key not in Claim.__dataclass_fields__:
+                raise unknown(f"key of a claim in {name}:", key, Claim.__dataclass_fields__)
+        for axis, entries in (("rows", [*table["above"], *table["below"]]), ("columns", table.get("columns", []))):
+            for entry in entries:
+                if entry not in content.get(axis, {}):
+                    raise unknown(f"{axis[:-1]} of a claim in {name}:", entry, content.get(axis, {}))
     for row, values in content.get("paper_values", {}).items():
         for column in values:
             if row not in content["rows"] or column not in content["columns"]:
