@@ -115,6 +115,7 @@ def run(
     start: Progress | None = None,
     matrix_dir: Path | None = None,
     stop_after: int | None = None,
+    evaluate_every: int = 1,
     **participation: Any,
 ) -> list[Seen]:
     """The rounds of a run; `stop_after` leaves it early, though the federation is planned for all rounds."""
@@ -126,7 +127,7 @@ def run(
     rule = Participation(epochs=epochs, **participation)
     how: Any = {"workers": workers, "engine": engine} if isinstance(engine, str) else {"workers": workers}
     begin = partial(simulate, matrix_dir=matrix_dir) if isinstance(engine, str) else engine
-    steps = begin(method, on, at, fed, solver, rule, start=start, **how)
+    steps = begin(method, on, at, fed, solver, rule, start=start, evaluate_every=evaluate_every, **how)
     out = []
     for report in steps:
         seen = Seen(*report)

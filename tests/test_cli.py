@@ -154,6 +154,7 @@ VALUES = {  # flag -> values that it must refuse
     "--lr": "0 -0.1 nan inf fast",
     "--lr-decay": "0 -1 1.5",
     "--val-fraction": "-0.1 1",
+    "--evaluate-every": "0 x",
     "--seed": "-1 x",
     "--workers": "0 -2",
     "--participation": "0 -0.5 1.5",

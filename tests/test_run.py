@@ -20,6 +20,7 @@ import amity
 from amity.contract import model_of
 from amity.data import Silos
 from amity.methods import METHODS, build
+from amity.report import figures, write_report
 from amity.train import train
 
 FEATURES, CLASSES = 6, 3
@@ -435,6 +436,35 @@ def test_resumed_equals_uninterrupted(method: str, every: int | Literal["auto"],
     assert found(resumed) == found(whole)
     assert equal(weights_of(resumed), weights_of(whole))
     assert all(np.array_equal(resumed.weights[n], whole.weights[n], equal_nan=True) for n in whole.weights)
+
+
+def test_seldom_evaluated_runs_are_the_same_runs(tmp_path: Path) -> None:
+    """Stopped before the first evaluation, resumed, and the best of the evaluated rounds alone."""
+
+    def stop(line: dict[str, Any]) -> None:
+        if line["round"] == 1:
+            raise KeyboardInterrupt
+
+    often = amity.execute(quick("fedavg-ft", rounds=5), own(), model=network)
+    run = quick("fedavg-ft", rounds=5, evaluate_every=2)
+    with pytest.raises(KeyboardInterrupt):
+        amity.execute(run, own(), model=network, out=tmp_path / "run", on_round=stop)
+    begun = amity.record.read(tmp_path / "run").results
+    assert (begun["bmta"], begun["best_round"], begun["last"], begun["worst"]) == (None,) * 4
+    assert begun["per_client"] == []
+    write_report([amity.record.read(tmp_path / "run")], tmp_path / "begun.html")
+    seldom = amity.execute(run, own(), model=network, out=tmp_path / "run", resume=True)
+    assert equal(weights_of(often), weights_of(seldom))
+    for line, reference in zip(seldom.lines, often.lines, strict=True):
+        due = line["round"] in (2, 4, 5)
+        for key in ("mean", "worst", "accuracy", "loss"):
+            assert line[key] == (reference[key] if due else None)
+        assert line["bytes_eval"] == (reference["bytes_eval"] if due else 0)
+    best = max((seldom.lines[at] for at in (1, 3, 4)), key=lambda line: line["mean"])
+    assert (seldom.bmta, seldom.summary["best_round"]) == (best["mean"], best["round"])
+    assert seldom.summary["last"] == often.summary["last"]
+    (curve, _) = figures.curves([amity.record.read(tmp_path / "run")])["data"]
+    assert curve["x"] == [2, 4, 5] and None not in curve["y"]
 
 
 def test_a_finished_run_gives_its_models_again(tmp_path: Path) -> None:

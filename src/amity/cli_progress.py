@@ -40,8 +40,9 @@ def shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Ca
                 first.append(line["round"])
             done = line["round"] - first[0] + 1
             left = (time.monotonic() - began) / done * (run.rounds - line["round"])
-            text = f"{run.method} round {line['round']}/{run.rounds} mean {line['mean']:.2f} worst {line['worst']:.2f}"
-            print(f"{text} left {left:.0f}s", file=sys.stderr)
+            known = {key: line[key] for key in ("mean", "worst") if line[key] is not None}  # none: not evaluated
+            text = "".join(f" {key} {value:.2f}" for key, value in known.items())
+            print(f"{run.method} round {line['round']}/{run.rounds}{text} left {left:.0f}s", file=sys.stderr)
 
         yield (lambda phase, done, total: None), told
         return
@@ -67,6 +68,7 @@ def shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Ca
         def after(line: dict[str, Any]) -> None:
             warn(line)
             finished[0] = line["round"]
-            bar.update(task, completed=line["round"], round=line["round"], mean=f"{line['mean']:.2f} %")
+            mean: dict[str, Any] = {} if line["mean"] is None else {"mean": f"{line['mean']:.2f} %"}
+            bar.update(task, completed=line["round"], round=line["round"], **mean)
 
         yield within, after

@@ -75,6 +75,9 @@ class Run:
     val_fraction: float | Literal["auto"] = option(
         "auto", "share of each silo's training data set aside; auto: what the method needs", at_least=0, below=1
     )
+    evaluate_every: int = option(
+        1, "rounds between evaluations, the last round always has one; others cost no evaluation", at_least=1
+    )
     init_from: str = option("none", "start from the weights in this safetensors file")
     seed: int = option(0, "seed of data split, first weights and every random draw", at_least=0)
     workers: int | Literal["auto"] = option(

@@ -235,7 +235,7 @@ class Round(NamedTuple):
     """What an engine reports after each round."""
 
     round: int
-    scores: list[Score]  # one per client, absent ones too
+    scores: list[Score] | None  # one per client, absent ones too; None in a round without evaluation
     took_part: list[int]  # clients whose upload was accepted
     dropped: dict[int, str]  # client -> why ("dropped before training", "upload not finite", ...)
     epochs: dict[int, int]  # client -> local epochs, for those that trained

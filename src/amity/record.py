@@ -40,7 +40,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from amity import evaluate
-from amity.contract import InputError, Progress, Round, State, nbytes
+from amity.contract import InputError, Progress, Round, Score, State, nbytes
 
 Array = npt.NDArray[Any]
 
@@ -60,7 +60,7 @@ SERVER, CLIENTS, SCORES, PROGRESS = PARTS = (
 TOLD = ("method", "data", "setting", "model", "clients", "seed", "engine", "version")
 """Facts that the summary repeats; `create` needs them all. "groups" is used where it is given."""
 
-FREE = ("rounds", "workers", "engine", "ray_address", "matrix_dir")
+FREE = ("rounds", "evaluate_every", "workers", "engine", "ray_address", "matrix_dir")
 """Top-level configuration keys that may change on resume; rounds may only grow."""
 
 SMALL = 64_000_000  # bytes of state that take no noticeable time to write
@@ -320,21 +320,13 @@ def _load_checkpoint(path: Path, clients: int) -> _Saved | None:
 
 
 def _line(round: Round, silos: Sequence[str]) -> dict[str, Any]:
-    counts = [len(score.right) for score in round.scores]
-    accuracy = [
-        100 * int(score.right.sum()) / count if count else math.nan
-        for score, count in zip(round.scores, counts, strict=True)
-    ]
     number = math.nan
     if round.weights is not None:
         numbers = evaluate.collaborators(round.weights.detach().cpu().numpy())
         number = evaluate.mean(numbers.tolist())
     line = {
         "round": round.round,
-        "mean": evaluate.mean(accuracy),
-        "worst": evaluate.worst(accuracy),
-        "accuracy": accuracy,
-        "loss": [s.loss / n if n else math.nan for s, n in zip(round.scores, counts, strict=True)],
+        **_scored(round.scores),
         "bytes_up": round.bytes_up,
         "bytes_down": round.bytes_down,
         "bytes_eval": round.bytes_eval,
@@ -351,13 +343,32 @@ def _line(round: Round, silos: Sequence[str]) -> dict[str, Any]:
     return {key: _plain(value) for key, value in line.items()}
 
 
+def _scored(scores: Sequence[Score] | None) -> dict[str, Any]:
+    """What a line says about the silos' models; null all over in a round without evaluation."""
+    if scores is None:
+        return dict.fromkeys(("mean", "worst", "accuracy", "loss"))
+    counts = [len(score.right) for score in scores]
+    accuracy = [100 * int(s.right.sum()) / n if n else math.nan for s, n in zip(scores, counts, strict=True)]
+    return {
+        "mean": evaluate.mean(accuracy),
+        "worst": evaluate.worst(accuracy),
+        "accuracy": accuracy,
+        "loss": [s.loss / n if n else math.nan for s, n in zip(scores, counts, strict=True)],
+    }
+
+
+def evaluated(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rounds that were evaluated; with `evaluate_every` not all are."""
+    return [line for line in lines if line["accuracy"] is not None]
+
+
 def _accuracies(line: Mapping[str, Any]) -> list[float]:
     return [math.nan if value is None else value for value in line["accuracy"]]
 
 
 def _best(lines: Iterable[Mapping[str, Any]]) -> evaluate.Best | None:
     best = None
-    for line in lines:
+    for line in evaluated(lines):
         best = evaluate.better(best, line["round"], _accuracies(line))
     return best
 
@@ -366,7 +377,7 @@ def _summarise(
     facts: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], weights: Array | None, seconds: float
 ) -> dict[str, Any]:
     """The results of the rounds so far. The order of the keys is part of the format."""
-    best = _best(lines)
+    best, measured = _best(lines), evaluated(lines)
     told = {key: facts[key] for key in TOLD}
     summary = {
         **{key: told[key] for key in ("method", "data", "setting", "model", "clients")},
@@ -374,7 +385,7 @@ def _summarise(
         "seed": told["seed"],
         "bmta": best.mean if best else None,
         "best_round": best.round if best else None,
-        "last": lines[-1]["mean"] if lines else None,
+        "last": measured[-1]["mean"] if measured else None,
         "worst": evaluate.worst(best.accuracies) if best else None,
         "per_client": best.accuracies if best else [],
         "seconds": seconds,
@@ -495,6 +506,8 @@ class Recorder:
             _append(self.path / PART, _part(round.round, round.weights.detach().cpu().numpy()))
         _append(self.path / LINES, _json(line))
         self.lines.append(line)
+        if round.scores is None:
+            return line
         self._right["last"] = [score.right.detach().cpu() for score in round.scores]
         self._best = evaluate.better(self._best, round.round, _accuracies(line))
         if self._best.round == round.round:
@@ -564,7 +577,7 @@ class Recorder:
             _save_arrays(self.path / WEIGHTS, {f"round_{r:04d}": matrix for r, matrix in weights.items()})
         folder = self.path / PREDICTIONS
         folder.mkdir(exist_ok=True)
-        for silo, best, last in zip(self.silos, *self._right.values(), strict=bool(self.lines)):
+        for silo, best, last in zip(self.silos, *self._right.values(), strict=bool(evaluated(self.lines))):
             _save_arrays(folder / f"{self._files[silo]}.npz", {"best": best.numpy(), "last": last.numpy()})
         summary = _summarise(self.facts, self.lines, _latest(weights), self.seconds)
         _replace(self.path / SUMMARY, _json(summary, indent=1))

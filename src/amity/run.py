@@ -283,6 +283,7 @@ def _rounds(
         workers=_count(run.workers),
         start=log.begun,
         notify=watched,
+        evaluate_every=run.evaluate_every,
         matrix_dir=None if run.matrix_dir == "none" else Path(run.matrix_dir),
     )
     try:

@@ -70,6 +70,17 @@ def test_results_are_those_of_one_process(name: str, how: dict[str, Any]) -> Non
     assert [report.warnings for report in here] == [report.warnings for report in there]
 
 
+@pytest.mark.parametrize("name", ["apple", "twin"])
+def test_rounds_without_evaluation_are_those_of_one_process(name: str) -> None:
+    """What clients think of each other and what they hold is told all the same."""
+    here, there = both(name, evaluate_every=2)
+    assert [report.scores is None for report in there] == [True, False, False]
+    assert equal_runs([r for r in here if r.scores is not None], [r for r in there if r.scores is not None])
+    for one, two in zip(here, there, strict=True):
+        assert one.holds == two.holds and (one.weights is None) == (two.weights is None)
+        assert one.weights is None or two.weights is None or torch.equal(one.weights, two.weights)
+
+
 def test_a_saved_state_is_continued() -> None:
     whole = run("fedamp")
     rest = run("fedamp", engine=spread, workers=2, start=whole[0].progress)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from amity.config import Participation
 from amity.contract import Download, Federation, InputError, Model, Pick, Round, Solver, Split, State, Turn, model_of
 from amity.engines.simulate import federation_of, personal_models, simulate
+from amity.engines.stacked import Engine
 from amity.methods import build
 from amity.streams import key_of, stream
 from amity.task import Task
@@ -191,6 +192,38 @@ def test_scores_are_those_of_the_personal_models_on_the_test_data(name: str) -> 
         for client, score in enumerate(report.scores):
             again = on.evaluate(report.personal(client), at[client].test)
             assert torch.equal(score.right, again.right) and score.loss == again.loss
+
+
+@pytest.mark.parametrize("name", ["fedavg-ft", "fedamp", "apple", "twin"])
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_rounds_without_evaluation_change_nothing_else(name: str, engine: Engine) -> None:
+    often = run(name, rounds=5, engine=engine, participation=0.6)
+    seldom = run(name, rounds=5, engine=engine, participation=0.6, evaluate_every=2)
+    assert [report.scores is not None for report in seldom] == [False, True, False, True, True]  # and the last
+    for one, two in zip(often, seldom, strict=True):
+        assert all(same(a, b) for a, b in zip(one.progress.clients, two.progress.clients, strict=True))
+        assert same(one.progress.server, two.progress.server)
+        assert (one.holds, one.bytes_down, one.bytes_up) == (two.holds, two.bytes_down, two.bytes_up)
+        assert (one.weights is None) == (two.weights is None)
+        if one.weights is not None and two.weights is not None:
+            assert same({"weights": one.weights}, {"weights": two.weights})
+        assert two.bytes_eval == (0 if two.scores is None else one.bytes_eval)
+        if two.scores is not None:
+            assert [score.loss for score in one.scores] == [score.loss for score in two.scores]
+
+
+def test_personal_models_are_not_made_in_rounds_without_evaluation() -> None:
+    made: list[int] = []
+
+    class Counted(Toy):
+        def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
+            made.append(turn.round - 1)
+            return model_of(client)
+
+    at = silos(2)
+    fed = federation_of(at, 4, 1)
+    list(simulate(Counted(), task(), at, fed, Toy.solver, Participation(), workers=1, evaluate_every=3))
+    assert set(made) == {3, 4}
 
 
 def test_recorded_weights_have_a_row_for_everybody_asked() -> None:

@@ -35,12 +35,14 @@ from torch import Tensor
 
 from amity.config import Participation
 from amity.contract import (
+    Choosing,
     Download,
     Federation,
     InputError,
     Method,
     Pick,
     Progress,
+    Relational,
     Round,
     Score,
     Silo,
@@ -94,6 +96,7 @@ def spread(
     start: Progress | None = None,
     notify: Notify | None = None,
     matrix_dir: Path | None = None,
+    evaluate_every: int = 1,
     traffic: Traffic | None = None,
 ) -> Iterator[Round]:
     """`simulate` with its clients on the workers of a Ray cluster: one that is started here, or that of `address`."""
@@ -105,7 +108,7 @@ def spread(
         with _Workers(plan, silos, workers, traffic or Traffic()) as hosts:
             while done < fed.rounds:
                 try:
-                    for report in rounds(plan, hosts, start, notify or silent, matrix_dir):
+                    for report in rounds(plan, hosts, start, notify or silent, matrix_dir, evaluate_every):
                         if report.round <= done:
                             continue
                         done = report.round
@@ -208,8 +211,6 @@ class _Workers:
         self._kept: dict[int, _State] = {}  # none for a client that has its first state
         self._news: list[str] = []
         self._reported: weakref.WeakSet[_Distant] = weakref.WeakSet()
-        self._relations: dict[int, Tensor] = {}
-        self._holds: dict[int, str] = {}
         cores = int(self._ray.cluster_resources().get("CPU", 0))
         count = min(workers or cores, plan.fed.clients)
         if not 1 <= count <= cores:
@@ -251,6 +252,8 @@ class _Workers:
     def train(
         self, round: int, asked: Sequence[int], lost: frozenset[int], exchange: Exchange
     ) -> Iterator[tuple[int, str | None]]:
+        for host in self._hosts:
+            host.deaths = 0
         wanted = set(asked)
         mine = {at: [c for c in host.clients if c in wanted] for at, host in enumerate(self._hosts)}
         mine = {at: clients for at, clients in mine.items() if clients}
@@ -271,22 +274,22 @@ class _Workers:
         messages = ((at, (None, None)) for at in mine) if receive is None else self._sent(receive, mine)
         calls = ((at, _Call("evaluate", (round, mine[at], *message))) for at, message in messages)
         for at, (answer,) in self._gather(calls):
-            for place, client in enumerate(mine[at]):
-                if answer.relations is not None:
-                    self._relations[client] = _own(answer.relations[place])
-                if answer.holds is not None:
-                    self._holds[client] = answer.holds[place]
-                right, loss = answer.scores[place]
+            for client, (right, loss) in zip(mine[at], answer, strict=True):
                 yield client, Score(_own(right), loss)
-        for host in self._hosts:
-            host.deaths = 0
 
     def relations(self) -> Tensor | None:
-        order = sorted(self._relations)
-        return torch.stack([self._relations[client] for client in order]) if order else None
+        if not isinstance(self._plan.method, Relational):
+            return None
+        return torch.stack([_own(row) for row in self._told("relations")])
 
     def holds(self) -> list[str] | None:
-        return [self._holds[client] for client in sorted(self._holds)] or None
+        return self._told("holds") if isinstance(self._plan.method, Choosing) else None
+
+    def _told(self, fact: str) -> list[Any]:
+        """What every client's worker knows about it."""
+        answers = self._gather((at, _Call(fact, ())) for at in range(len(self._hosts)))
+        told = {c: fact for at, (facts,) in answers for c, fact in zip(self._hosts[at].clients, facts, strict=True)}
+        return [told[client] for client in sorted(told)]
 
     def notes(self) -> list[str]:
         return []  # what there is to say, `spread` says when a round counts
@@ -462,12 +465,6 @@ class _Trained(NamedTuple):
     sizes: dict[int, int]  # of the states that follow
 
 
-class _Evaluated(NamedTuple):
-    scores: list[tuple[npt.NDArray[np.bool_], float]]
-    relations: npt.NDArray[Any] | None
-    holds: list[str] | None
-
-
 class _Worker:
     """What runs in a worker's process: a crew of one thread."""
 
@@ -497,15 +494,19 @@ class _Worker:
         sizes = {client: _size(state) for client, state in states.items()}
         return _Trained(outbox.uploads, refused, sizes), *states.values()
 
-    def evaluate(self, round: int, clients: list[int], shared: Any, each: Arrays | None) -> _Evaluated:
+    def evaluate(
+        self, round: int, clients: list[int], shared: Any, each: Arrays | None
+    ) -> list[tuple[npt.NDArray[Any], float]]:
         receive = None if each is None else Sent(clients, _joined(shared, each, len(clients)))
         scores = dict(self._crew.evaluate(round, receive))
+        return [(scores[client].right.numpy(), scores[client].loss) for client in clients]
+
+    def relations(self) -> npt.NDArray[Any] | None:
         relations = self._crew.relations()
-        return _Evaluated(
-            [(scores[client].right.numpy(), scores[client].loss) for client in clients],
-            None if relations is None else _array(relations),
-            self._crew.holds(),
-        )
+        return None if relations is None else _array(relations)
+
+    def holds(self) -> list[str] | None:
+        return self._crew.holds()
 
 
 @dataclass

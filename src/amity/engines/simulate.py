@@ -59,18 +59,25 @@ def simulate(
     start: Progress | None = None,
     notify: Notify | None = None,
     matrix_dir: Path | None = None,
+    evaluate_every: int = 1,
 ) -> Iterator[Round]:
     """Run the rounds that are left, reporting after each. `start` continues from a saved state.
 
     `matrix_dir`: a folder for memory-mapped files, in which matrices of models lie instead of in memory.
+    `evaluate_every`: rounds between evaluations; the last round always has one.
     """
     plan = Plan(method, task, fed, solver, rule)
     with crew_of(engine, plan, dict(enumerate(silos)), workers) as crew:
-        yield from rounds(plan, crew, start, notify or silent, matrix_dir)
+        yield from rounds(plan, crew, start, notify or silent, matrix_dir, evaluate_every)
 
 
 def rounds(
-    plan: Plan, crew: Clients, start: Progress | None, notify: Notify, folder: Path | None = None
+    plan: Plan,
+    crew: Clients,
+    start: Progress | None,
+    notify: Notify,
+    folder: Path | None = None,
+    evaluate_every: int = 1,
 ) -> Iterator[Round]:
     """The server's side: ask, send, collect, aggregate, report."""
     crew.begin(None if start is None else dict(enumerate(start.clients)))
@@ -80,7 +87,8 @@ def rounds(
     if isinstance(crew, Crew):
         share(server, crew.states(), range(plan.fed.clients))
     while done < plan.fed.rounds:
-        report = _round(plan, crew, server, done + 1, notify, folder)
+        due = (done + 1) % evaluate_every == 0 or done + 1 == plan.fed.rounds
+        report = _round(plan, crew, server, done + 1, notify, folder, evaluated=due)
         server, done = report.progress.server, report.round
         yield report
         del report  # or the states before this round would stay alive through the next
@@ -109,7 +117,9 @@ def silent(phase: str, done: int, total: int) -> None:
     pass
 
 
-def _round(plan: Plan, crew: Clients, server: State, number: int, notify: Notify, folder: Path | None) -> Round:
+def _round(
+    plan: Plan, crew: Clients, server: State, number: int, notify: Notify, folder: Path | None, *, evaluated: bool
+) -> Round:
     method, _, fed, _, rule = plan
     watch = _Watch()
     lot = draw(rule, fed, number)
@@ -129,8 +139,10 @@ def _round(plan: Plan, crew: Clients, server: State, number: int, notify: Notify
             uploads.settle(server, accepted, who.tolist(), crew.states())
     watch.lap("aggregate")
 
-    receive, eval_bytes = _after(plan, server, number)
-    scores = _evaluate(crew, fed.clients, receive, number, notify)
+    scores, eval_bytes = None, 0
+    if evaluated:
+        receive, eval_bytes = _after(plan, server, number)
+        scores = _evaluate(crew, fed.clients, receive, number, notify)
     watch.lap("evaluate")
     return Round(
         round=number,

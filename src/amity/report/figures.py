@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from amity.record import Record
+from amity.record import Record, evaluated
 from amity.report.table import MB, labels
 
 Figure = dict[str, Any]
@@ -80,12 +80,13 @@ def curves(records: Sequence[Record]) -> Figure:
 
 
 def _curve(record: Record, key: str, name: str, colour: str, dash: str) -> Figure:
+    lines = evaluated(record.lines)
     return {
         "type": "scatter",
-        "mode": "lines+markers" if len(record.lines) <= 30 else "lines",
+        "mode": "lines+markers" if len(lines) <= 30 else "lines",
         "name": name,
-        "x": [line["round"] for line in record.lines],
-        "y": [line[key] for line in record.lines],
+        "x": [line["round"] for line in lines],
+        "y": [line[key] for line in lines],
         "line": {"color": colour, "dash": dash, "width": 2},
         "marker": {"size": 5},
         "hovertemplate": "%{y:.2f} %",
