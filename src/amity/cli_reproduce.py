@@ -77,7 +77,7 @@ def reproduce_command(
             err.print(f"interrupted: the same command goes on from here ({folder})", highlight=False, soft_wrap=True)
             raise
         finally:
-            _show(experiment, size, folder, data_dir)
+            show(experiment, size, folder, data_dir)
 
 
 def _chosen(names: Sequence[str], root: Path | None) -> list[Experiment]:
@@ -108,7 +108,7 @@ def _carry(prepared: Prepared, place: Path) -> None:
         carry_out(prepared, out=place, resume=holds_run(place), notify=notify, on_round=on_round)
 
 
-def _show(experiment: Experiment, size: str, folder: Path, data_dir: str | None) -> None:
+def show(experiment: Experiment, size: str, folder: Path, data_dir: str | None) -> None:
     """Make every output of what is recorded, and say where it lies."""
     from amity.experiments import figures, reproduce, tables
 

@@ -45,16 +45,19 @@ def write(output: Output, results: Results, folder: Path) -> list[Path]:
     """Write one table; gives the files. Nothing is written where nothing is recorded."""
     if not results.outcomes:
         return []
-    if output.kind == "wilcoxon":
-        text, lines = _wilcoxon(output, results)
-    else:
-        text, lines = _table(output, results)
+    parts, lines = made(output, results)
+    text = "\n\n".join([f"# {results.experiment.title}", *heading(results), *parts]) + "\n"
     files = {folder / f"{output.name}.md": text, folder / f"{output.name}.csv": _csv(lines)}
     for path, content in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             temporary.write_text(content, encoding="utf-8")
     return list(files)
+
+
+def made(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
+    """A table as paragraphs of Markdown, and as lines of a CSV file."""
+    return (_wilcoxon if output.kind == "wilcoxon" else _table)(output, results)
 
 
 def _csv(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -65,21 +68,20 @@ def _csv(lines: Sequence[Mapping[str, Any]]) -> str:
     return file.getvalue()
 
 
-def heading(results: Results) -> str:
-    """What a reader must know before the numbers."""
+def heading(results: Results) -> list[str]:
+    """What a reader must know before the numbers, as paragraphs."""
     experiment, size = results.experiment, results.size
     done = sum(len(outcomes) for outcomes in results.outcomes.values())
     planned = sum(cell.seeds for cell in experiment.cells(size))
-    lines = [f"# {experiment.title}", "", f"{experiment.paper}. `amity reproduce {experiment.name} --size {size}`."]
+    parts = [f"{experiment.paper}. `amity reproduce {experiment.name} --size {size}`."]
     if experiment.note(size):
-        lines += ["", f"Size `{size}`: {experiment.note(size)}."]
+        parts.append(f"Size `{size}`: {experiment.note(size)}.")
     if experiment.expect:
-        lines += ["", f"Expected: {experiment.expect}."]
+        parts.append(f"Expected: {experiment.expect}.")
     if done < planned:
-        lines += ["", f"{done} of {planned} runs are recorded so far."]
+        parts.append(f"{done} of {planned} runs are recorded so far.")
     notes = {note for outcomes in results.outcomes.values() for one in outcomes for note in one.content["notes"]}
-    lines += [line for note in sorted(notes) for line in ("", f"Data: {note}.")]
-    return "\n".join(lines)
+    return parts + [f"Data: {note}." for note in sorted(notes)]
 
 
 class Summary(NamedTuple):
@@ -107,7 +109,7 @@ def _axes(output: Output, results: Results) -> tuple[list[str], list[str]]:
     return rows, columns
 
 
-def _table(output: Output, results: Results) -> tuple[str, list[dict[str, Any]]]:
+def _table(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
     rows, columns = _axes(output, results)
     experiment = results.experiment
     named = {column: experiment.label("columns", column) for column in columns}
@@ -127,13 +129,12 @@ def _table(output: Output, results: Results) -> tuple[str, list[dict[str, Any]]]
                 texts.append(_reported(experiment.reported(row, column)))
         body.append(texts)
     parts = [
-        heading(results),
         "Best mean test accuracy over rounds (BMTA), in percent" + _seeds_note(results) + ".",
         markdown(heads, body),
-        *_claims(results, columns),
+        *claims(results, columns),
         *_more(results, rows, columns),
     ]
-    return "\n\n".join(parts) + "\n", list(_long(results, rows, columns))
+    return parts, list(_long(results, rows, columns))
 
 
 def _reported(value: float | str | None) -> str:
@@ -145,7 +146,7 @@ def _seeds_note(results: Results) -> str:
     return f", mean and standard deviation over up to {most} seeds" if most > 1 else ", one seed"
 
 
-def _claims(results: Results, columns: Sequence[str]) -> Iterator[str]:
+def claims(results: Results, columns: Sequence[str]) -> Iterator[str]:
     """Whether each claim of the paper was confirmed, comparison by comparison."""
     lines = [_judged(claim, results, columns) for claim in results.experiment.claims]
     if judged := [line for line in lines if line is not None]:
@@ -249,12 +250,11 @@ def _cell(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def _wilcoxon(output: Output, results: Results) -> tuple[str, list[dict[str, Any]]]:
+def _wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
     """All pairs of rows, over silos, each at its best round; several seeds give more silos."""
     rows, columns = _axes(output, results)
     label = results.experiment.label
     parts = [
-        heading(results),
         "Wilcoxon signed-rank tests over silos, two-sided, each method at its best round; p-values after Holm's "
         "correction over all pairs of a data set. A + says that the row's method is the better one on average.",
     ]
@@ -294,8 +294,8 @@ def _wilcoxon(output: Output, results: Results) -> tuple[str, list[dict[str, Any
                 sign = difference if (one, other) in table else -difference
                 texts.append(f"{'+' if sign > 0 else '−'} {_p(p)}")
             body.append(texts)
-        parts += [f"## {label('columns', column)}", markdown(["", *(label("rows", row) for row in there)], body)]
-    return "\n\n".join(parts) + "\n", lines
+        parts += [f"**{label('columns', column)}**", markdown(["", *(label("rows", row) for row in there)], body)]
+    return parts, lines
 
 
 def _p(value: float) -> str:
