@@ -35,8 +35,8 @@ without a GPU. It is made by `docs/reproduce.py`; a test fails when it is not up
 
 How to read it. The papers leave much unsaid (seeds, splits, rates), and size `cpu` has fewer rounds and epochs than the
 papers: compare the order of the methods, not the digits. BMTA is the papers' number: the best mean test accuracy over
-rounds, which chooses the round on test data; the last round's is beside it. A claim counts as *confirmed* where the mean
-over silos says so in every comparison that was run, and each verdict says how many of them a paired test supports.
+rounds, which chooses the round on test data; the last round's is beside it. A claim counts as *confirmed* where the
+mean over silos says so in every comparison that was run; each verdict says how many of them a paired test supports.
 """
 
 

@@ -261,7 +261,7 @@ def _wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[st
     lines: list[dict[str, Any]] = []
     for column in columns:
         there = [row for row in rows if results.seeds(row, column)]
-        pairs = list(combinations(there, 2))
+        pairs = [pair for pair in combinations(there, 2) if _paired(results, *pair, column)[0]]
         if not pairs:
             continue
         tests, differences = [], []
@@ -287,12 +287,14 @@ def _wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[st
         for one in there:
             texts = [label("rows", one)]
             for other in there:
-                if one == other:
+                if (one, other) in table:
+                    p, difference = table[one, other]
+                elif (other, one) in table:
+                    p, difference = table[other, one][0], -table[other, one][1]
+                else:
                     texts.append("")
                     continue
-                p, difference = table[one, other] if (one, other) in table else table[other, one]
-                sign = difference if (one, other) in table else -difference
-                texts.append(f"{'+' if sign > 0 else '−'} {_p(p)}")
+                texts.append(f"{'+' if difference > 0 else '−'} {_p(p)}")
             body.append(texts)
         parts += [f"**{label('columns', column)}**", markdown(["", *(label("rows", row) for row in there)], body)]
     return parts, lines
