@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 from torch.func import vmap
-from torch.optim.adam import Adam, adam
+from torch.optim.adam import Adam
 
 from amity.contract import Data, Model, Score, Split, State, Turn, model_of
 from amity.engines.dense import Dense, Weights
@@ -352,18 +352,18 @@ class _Together(Task):
             usual = Adam([models], lr=rate).defaults
 
             def adam_step(gradient: Tensor) -> None:
-                adam(
+                count.add_(1)
+                torch._fused_adam_(  # what torch.optim.adam.adam calls, which for one tensor takes as long itself
                     [active(models)],
                     [active(gradients)],
                     [active(first)],
                     [active(second)],
                     [],
                     [count],
-                    fused=True,
                     amsgrad=False,
+                    lr=rate,
                     beta1=usual["betas"][0],
                     beta2=usual["betas"][1],
-                    lr=rate,
                     weight_decay=usual["weight_decay"],
                     eps=usual["eps"],
                     maximize=False,
