@@ -35,7 +35,7 @@ from small import (
 )
 from torch import Tensor
 
-from amity.contract import Download, InputError, Method, Model, Progress, Round, Split, State
+from amity.contract import Download, InputError, Method, Model, Progress, Round, Score, Split, State
 from amity.engines.simulate import federation_of
 from amity.methods import METHODS, build, options_of
 from amity.streams import stream
@@ -104,13 +104,18 @@ def sharing(case: Case) -> Method:
     return case.with_settings(**private)
 
 
+def same_score(one: Score, other: Score) -> bool:
+    numbers = [torch.tensor([score.loss, *score.metrics.values()], dtype=torch.float64) for score in (one, other)]
+    return torch.equal(one.right, other.right) and one.val == other.val and same({"": numbers[0]}, {"": numbers[1]})
+
+
 def equal_runs(one: list[Seen], other: list[Seen]) -> bool:
     """To the last bit: states, personal models, scores, bytes, weights, who took part."""
     return len(one) == len(other) and all(
         same(a.progress.server, b.progress.server)
         and all(same(x, y) for x, y in zip(a.progress.clients, b.progress.clients, strict=True))
         and all(same(x, y) for x, y in zip(a.models, b.models, strict=True))
-        and all(torch.equal(x.right, y.right) and x.loss == y.loss for x, y in zip(a.scores, b.scores, strict=True))
+        and all(same_score(x, y) for x, y in zip(a.scores, b.scores, strict=True))
         and (a.weights is None) == (b.weights is None)
         and (a.weights is None or same({"weights": a.weights}, {"weights": b.weights}))
         and (a.round, a.took_part, a.dropped, a.epochs) == (b.round, b.took_part, b.dropped, b.epochs)

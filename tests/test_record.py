@@ -35,14 +35,16 @@ FACTS: dict[str, Any] = {
     "groups": [0, 0, 1],
 }
 SUMMARY_KEYS = (
-    "method data setting model clients rounds seed bmta best_round last worst per_client seconds "
+    "method data setting model clients rounds seed bmta best_round last worst per_client "
+    "validated validated_round validated_per_client metrics seconds "
     "bytes_up bytes_down bytes_eval block_score engine version"
 ).split()
 LINE_KEYS = (
-    "round mean worst accuracy loss bytes_up bytes_down bytes_eval seconds executed took_part dropped "
-    "epochs collaborators warnings"
+    "round mean worst val metrics accuracy loss per_silo bytes_up bytes_down bytes_eval seconds executed took_part "
+    "dropped epochs collaborators warnings"
 ).split()
 # Right answers of four, per round and silo: means 50, 75, 75, 58.33 percent. Round 2 attains the best first.
+VAL = {1: 10.0, 2: 20.0, 3: 30.0, 4: 30.0}  # on validation data, of every silo; round 3 attains the best first
 RIGHT = {1: (2, 2, 2), 2: (4, 3, 2), 3: (3, 3, 3), 4: (1, 3, 3)}
 
 
@@ -62,7 +64,11 @@ def state(round: int) -> Progress:
 
 
 def a_round(number: int, *, weights: bool = True, scores: Sequence[Score] | None = None) -> Round:
-    right = [Score(torch.arange(4) < count, 2.0 * number) for count in RIGHT[number]]
+    aurocs = (10.0 * number, math.nan, 80.0)
+    right = [
+        Score(torch.arange(4) < count, 2.0 * number, {"auroc": auroc}, VAL[number])
+        for count, auroc in zip(RIGHT[number], aurocs, strict=True)
+    ]
     matrix = torch.tensor([[0.5, 0.4, 0.1], [math.nan] * 3, [0.1, 0.1, 0.8]])
     return Round(
         round=number,
@@ -146,6 +152,15 @@ def test_summary_by_hand(tmp_path: Path) -> None:
         "last": pytest.approx(175 / 3),
         "worst": 50.0,
         "per_client": [100.0, 75.0, 50.0],
+        "validated": 75.0,
+        "validated_round": 3,
+        "validated_per_client": [75.0, 75.0, 75.0],
+        "metrics": {
+            "best": {"auroc": 50.0},
+            "validated": {"auroc": 55.0},
+            "last": {"auroc": 60.0},
+            "last_per_client": {"auroc": [40.0, None, 80.0]},
+        },
         "bytes_up": 40,
         "bytes_down": 80,
         "bytes_eval": 12,
@@ -164,6 +179,9 @@ def test_one_line_per_round(tmp_path: Path) -> None:
         "round": 2,
         "mean": 75.0,
         "worst": 50.0,
+        "val": 20.0,
+        "metrics": {"auroc": 50.0},  # the silo where it is undefined does not count
+        "per_silo": {"auroc": [20.0, None, 80.0]},
         "accuracy": [100.0, 75.0, 50.0],
         "loss": [1.0, 1.0, 1.0],
         "bytes_up": 10,
@@ -191,6 +209,8 @@ def test_what_is_not_a_number_is_null(tmp_path: Path) -> None:
     recorder.finish(models())
     summary = strictly((tmp_path / "summary.json").read_text())
     assert summary["per_client"] == [None, 50.0, 50.0] and summary["block_score"] is None
+    assert line["val"] is None and summary["validated"] is summary["validated_round"] is None
+    assert summary["metrics"] == {"best": {}, "validated": None, "last": {}, "last_per_client": {}}
 
 
 def test_weights_models_and_predictions(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from sklearn import metrics
 from torch import Generator, Tensor, nn
 
 import amity
@@ -436,6 +437,35 @@ def test_resumed_equals_uninterrupted(method: str, every: int | Literal["auto"],
     assert found(resumed) == found(whole)
     assert equal(weights_of(resumed), weights_of(whole))
     assert all(np.array_equal(resumed.weights[n], whole.weights[n], equal_nan=True) for n in whole.weights)
+
+
+def test_the_validated_round_is_chosen_without_test_data() -> None:
+    result = amity.execute(quick("fedavg", rounds=6, val_fraction=0.25, lr=0.3), own(), model=linear)
+    values = [line["val"] for line in result.lines]
+    chosen = result.lines[values.index(max(values))]
+    assert all(0 <= value <= 100 for value in values)
+    assert result.summary["validated_round"] == chosen["round"]
+    assert result.summary["validated"] == chosen["mean"]
+    assert result.summary["validated_per_client"] == chosen["accuracy"]
+    assert result.summary["metrics"]["validated"] == chosen["metrics"]
+    plain = amity.execute(quick("fedavg"), own(), model=linear)
+    assert {line["val"] for line in plain.lines} == {None}
+    assert plain.summary["validated"] is plain.summary["validated_per_client"] is None
+
+
+def test_metrics_are_those_of_the_personal_models() -> None:
+    result = amity.execute(quick("fedamp"), own(), model=linear)
+    per_silo = result.lines[-1]["per_silo"]
+    assert result.summary["metrics"]["last_per_client"] == per_silo
+    for place, (name, (_, _, x, y)) in enumerate(OWN.items()):
+        shares = torch.softmax(result.model(name)(torch.from_numpy(x)), 1).detach().double().numpy()
+        guess = shares.argmax(1)
+        f1 = metrics.f1_score(y, guess, average="macro")
+        areas = [metrics.roc_auc_score(y == label, shares[:, label]) for label in np.unique(y)]
+        assert per_silo["macro_f1"][place] == pytest.approx(100 * f1, abs=1e-3)
+        assert per_silo["auroc"][place] == pytest.approx(100 * np.mean(areas), abs=1e-3)
+    for key, values in per_silo.items():
+        assert result.lines[-1]["metrics"][key] == pytest.approx(np.mean(values), abs=1e-3)
 
 
 def test_seldom_evaluated_runs_are_the_same_runs(tmp_path: Path) -> None:

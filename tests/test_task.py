@@ -107,7 +107,7 @@ def test_evaluation_is_the_modules_own() -> None:
         out = plain(data.x)
     assert torch.equal(score.right, out.argmax(1) == data.y)
     assert score.loss == pytest.approx(F.cross_entropy(out, data.y, reduction="sum").item(), rel=1e-12)
-    assert score.accuracy == pytest.approx((out.argmax(1) == data.y).sum().item() / 7)
+    assert score.main == pytest.approx(100 * (out.argmax(1) == data.y).sum().item() / 7)
 
 
 def test_evaluation_in_parts_equals_evaluation_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ a checkpoint, loading it is a resume, comparing it is a test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Generator, Tensor
@@ -221,10 +222,13 @@ class Score(NamedTuple):
 
     right: Tensor  # [n] bool, per test example
     loss: float  # summed over the examples
+    metrics: Mapping[str, float] = {}  # by name, NaN where undefined: see metrics.py
+    val: float | None = None  # the main score on its validation data, where it has some
 
     @property
-    def accuracy(self) -> float:
-        return self.right.double().mean().item()
+    def main(self) -> float:
+        """The score that rounds and methods are compared by, in percent: the accuracy. NaN without examples."""
+        return 100 * int(self.right.sum()) / len(self.right) if len(self.right) else math.nan
 
 
 class Progress(NamedTuple):

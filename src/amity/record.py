@@ -346,14 +346,18 @@ def _line(round: Round, silos: Sequence[str]) -> dict[str, Any]:
 def _scored(scores: Sequence[Score] | None) -> dict[str, Any]:
     """What a line says about the silos' models; null all over in a round without evaluation."""
     if scores is None:
-        return dict.fromkeys(("mean", "worst", "accuracy", "loss"))
+        return dict.fromkeys(("mean", "worst", "val", "metrics", "accuracy", "loss", "per_silo"))
     counts = [len(score.right) for score in scores]
-    accuracy = [100 * int(s.right.sum()) / n if n else math.nan for s, n in zip(scores, counts, strict=True)]
+    main = [score.main for score in scores]
+    per_silo = {name: [score.metrics[name] for score in scores] for name in scores[0].metrics}
     return {
-        "mean": evaluate.mean(accuracy),
-        "worst": evaluate.worst(accuracy),
-        "accuracy": accuracy,
+        "mean": evaluate.mean(main),
+        "worst": evaluate.worst(main),
+        "val": evaluate.mean([math.nan if score.val is None else score.val for score in scores]),
+        "metrics": {name: evaluate.mean(values) for name, values in per_silo.items()},
+        "accuracy": main,
         "loss": [s.loss / n if n else math.nan for s, n in zip(scores, counts, strict=True)],
+        "per_silo": {name: [round(value, 4) for value in values] for name, values in per_silo.items()},
     }
 
 
@@ -373,11 +377,17 @@ def _best(lines: Iterable[Mapping[str, Any]]) -> evaluate.Best | None:
     return best
 
 
+def _validated(lines: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The round that silos would choose by their validation data: the first with the best mean score on them."""
+    known = [line for line in lines if line.get("val") is not None]
+    return max(known, key=lambda line: line["val"], default=None)
+
+
 def _summarise(
     facts: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], weights: Array | None, seconds: float
 ) -> dict[str, Any]:
     """The results of the rounds so far. The order of the keys is part of the format."""
-    best, measured = _best(lines), evaluated(lines)
+    best, measured, validated = _best(lines), evaluated(lines), _validated(lines)
     told = {key: facts[key] for key in TOLD}
     summary = {
         **{key: told[key] for key in ("method", "data", "setting", "model", "clients")},
@@ -388,6 +398,15 @@ def _summarise(
         "last": measured[-1]["mean"] if measured else None,
         "worst": evaluate.worst(best.accuracies) if best else None,
         "per_client": best.accuracies if best else [],
+        "validated": validated["mean"] if validated else None,
+        "validated_round": validated["round"] if validated else None,
+        "validated_per_client": validated["accuracy"] if validated else None,
+        "metrics": {
+            "best": lines[best.round - 1].get("metrics") if best else None,
+            "validated": validated["metrics"] if validated else None,
+            "last": measured[-1].get("metrics") if measured else None,
+            "last_per_client": measured[-1].get("per_silo") if measured else None,
+        },
         "seconds": seconds,
         **{key: sum(line[key] for line in lines) for key in ("bytes_up", "bytes_down", "bytes_eval")},
         "block_score": None if weights is None else evaluate.block_score(weights, facts.get("groups")),

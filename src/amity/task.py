@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -18,8 +18,9 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amity.contract import Federation, InputError, Model, Score, Split, Turn
+from amity.contract import Data, Federation, InputError, Model, Score, Split, Turn
 from amity.descent import descent
+from amity.metrics import of_classes
 from amity.streams import order, stream
 from amity.vectors import Layout, length
 
@@ -149,16 +150,36 @@ class Task:
 
     def evaluate(self, model: Model, split: Split) -> Score:
         """Which examples the model gets right, and its summed loss."""
+        outputs, loss = self._outputs(model, split)
+        return self.scores(outputs, split.y, [len(split.y)], [loss], metrics=False)[0]
+
+    def measure(self, model: Model, data: Data, test: Split) -> Score:
+        """All that is recorded about a model: its metrics on test data too, and its main score on validation data."""
+        outputs, loss = self._outputs(model, test)
+        score = self.scores(outputs, test.y, [len(test.y)], [loss])[0]
+        return score if data.val is None else score._replace(val=self.evaluate(model, data.val).main)
+
+    def scores(
+        self, outputs: Tensor, y: Tensor, sizes: Sequence[int], losses: Sequence[float], *, metrics: bool = True
+    ) -> list[Score]:
+        """The scores of silos whose examples lie one after the other; `metrics`: with more than the main score."""
+        right = (outputs.argmax(1) == y).cpu().split(list(sizes))
+        found: Sequence[Mapping[str, float]] = [{}] * len(sizes)
+        if metrics and self.classes > 1:
+            found = of_classes(outputs, y, sizes)
+        return [Score(*parts) for parts in zip(right, losses, found, strict=True)]
+
+    def _outputs(self, model: Model, split: Split) -> tuple[Tensor, float]:
+        """What the model says about each example, and its summed loss.  # [n, classes]"""
         space = self._workspace()
         space.load(model)
         space.module.eval()
-        right, loss = [], 0.0
+        outputs, loss = [], 0.0
         with torch.no_grad():
             for x, y in zip(split.x.split(_EVALUATION_BATCH), split.y.split(_EVALUATION_BATCH), strict=True):
-                out = space.module(x)
-                right.append(out.argmax(1) == y)
-                loss += self.loss(out, y).item() * len(y)
-        return Score(torch.cat(right).cpu(), loss)
+                outputs.append(space.module(x))
+                loss += self.loss(outputs[-1], y).item() * len(y)
+        return torch.cat(outputs), loss
 
     def module(self, model: Model) -> nn.Module:
         """A stand-alone module with these weights, in evaluation mode."""

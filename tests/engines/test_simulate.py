@@ -194,6 +194,20 @@ def test_scores_are_those_of_the_personal_models_on_the_test_data(name: str) -> 
             assert torch.equal(score.right, again.right) and score.loss == again.loss
 
 
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+@pytest.mark.parametrize("name", ["separate", "fedavg-ft"])
+def test_validation_scores_are_those_of_the_personal_models(name: str, engine: Engine) -> None:
+    """Silos without validation data have none; the test scores do not depend on them."""
+    at, on = silos(), task()
+    held = [one._replace(val=Split(one.train.x[::2], one.train.y[::2])) if i % 2 else one for i, one in enumerate(at)]
+    with_val, without = run(name, at=held, on=on, engine=engine), run(name, at=at, on=on, engine=engine)
+    for report, plain in zip(with_val, without, strict=True):
+        for client, (score, other) in enumerate(zip(report.scores, plain.scores, strict=True)):
+            val = held[client].val
+            assert score.val == (None if val is None else on.evaluate(report.personal(client), val).main)
+            assert torch.equal(score.right, other.right) and other.val is None
+
+
 @pytest.mark.parametrize("name", ["fedavg-ft", "fedamp", "apple", "twin"])
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_rounds_without_evaluation_change_nothing_else(name: str, engine: Engine) -> None:

@@ -83,6 +83,7 @@ def agree(loop: Sequence[Seen], stack: Sequence[Seen], tolerance: float) -> None
         for mine, theirs in zip(one.scores, other.scores, strict=True):
             assert torch.equal(mine.right, theirs.right)
             assert mine.loss == pytest.approx(theirs.loss, rel=tolerance, abs=tolerance)
+            assert mine.metrics == pytest.approx(theirs.metrics, nan_ok=True) and mine.val == theirs.val
         facts = ("took_part", "dropped", "epochs", "bytes_up", "bytes_down", "bytes_eval", "holds")
         assert all(getattr(one, fact) == getattr(other, fact) for fact in facts)
 

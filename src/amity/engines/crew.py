@@ -223,7 +223,8 @@ class Crew:
         if last is not None:
             return last
         with self._blame(client, round):
-            return self.plan.task.evaluate(self.personal(client, round, receive), self._tests[client])
+            model = self.personal(client, round, receive)
+            return self.plan.task.measure(model, self._data[client], self._tests[client])
 
     def _known(self, client: int, receive: Callable[[int], State] | None) -> Score | None:
         """A client whose state did not change holds the model that was evaluated before."""

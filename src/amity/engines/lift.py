@@ -104,11 +104,19 @@ class Stacks:
             return lifted(together.models, together.gradients, together.losses, places, own_rows, sent_rows)
 
     def scores(self, clients: Sequence[int], models: Model) -> list[Score]:
-        """Every client's model on its own test data.  # models [m, d]"""
-        part = _Part(self.tests, clients, "train")
-        right, losses = _evaluate(self.dense, self.dense.views(models["params"]), part)
-        right = right.cpu()
-        return [Score(right[at, : part.sizes[at]], loss) for at, loss in enumerate(losses.tolist())]
+        """Every client's model on its own test and validation data.  # models [m, d]"""
+        weights = self.dense.views(models["params"])
+        scores = self._scores(weights, _Part(self.tests, clients, "train"), metrics=True)
+        if self.val.sizes[clients[0]] is None:  # then none of the stack has any
+            return scores
+        judged = self._scores(weights, _Part(self.val, clients, "val"), metrics=False)
+        return [score._replace(val=own.main) for score, own in zip(scores, judged, strict=True)]
+
+    def _scores(self, models: list[Weights], part: _Part, *, metrics: bool) -> list[Score]:
+        outputs, losses = _outputs(self.dense, models, part)
+        index, there = part.index(0, outputs.shape[1])
+        y = part.source.y[index[there]]
+        return self.task.scores(outputs[there], y, part.sizes, losses.tolist(), metrics=metrics)
 
 
 def _stacked(states: Sequence[State]) -> tuple[State, State]:
@@ -145,27 +153,31 @@ class _Part:
         starts = [source.starts[client] if source.sizes[client] else 0 for client in clients]
         self.starts = torch.tensor(starts, device=source.y.device)
 
-    def examples(self, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The clients' examples from one place to another, and which of them there are.  # [m, n, ...], [m, n]"""
+    def index(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Where the clients' examples from one place to another lie, and which of them there are.  # [m, n]"""
         place = torch.arange(start, stop, device=self.starts.device)
         there = place < torch.tensor(self.sizes, device=self.starts.device)[:, None]
-        index = torch.where(there, self.starts[:, None] + place, 0)
+        return torch.where(there, self.starts[:, None] + place, 0), there
+
+    def examples(self, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The clients' examples from one place to another, and which of them there are.  # [m, n, ...], [m, n]"""
+        index, there = self.index(start, stop)
         return self.source.x[index], self.source.y[index], there
 
 
-def _evaluate(dense: Dense, models: list[Weights], part: _Part) -> tuple[Tensor, Tensor]:
-    """Which examples each model gets right, up to the client's own number, and its summed loss.  # [m, n], [m]"""
+def _outputs(dense: Dense, models: list[Weights], part: _Part) -> tuple[Tensor, Tensor]:
+    """What each model says, up to the client's own number of examples, and its summed loss.  # [m, n, classes], [m]"""
     width = max(part.sizes)
-    right = torch.zeros(len(part.sizes), width, dtype=torch.bool, device=part.source.y.device)
+    outputs = []
     loss = torch.zeros(len(part.sizes), dtype=torch.float64, device=part.source.y.device)
     step = max(1, _BLOCK_NUMBERS // (len(part.sizes) * part.source.shape.numel()))
-    for start in range(0, width, step):
+    for start in range(0, max(1, width), step):
         stop = min(width, start + step)
         x, y, there = part.examples(start, stop)
         scores = dense.outputs(models, x)[-1]
-        torch.eq(scores.argmax(2), y, out=right[:, start:stop])
+        outputs.append(scores)
         loss += torch.where(there, dense.losses(scores, y), 0).sum(1, dtype=torch.float64)
-    return right, loss
+    return torch.cat(outputs, 1), loss
 
 
 class _Seen:
@@ -287,9 +299,12 @@ class _Together(Task):
     def evaluate(self, model: Model, split: Split) -> Score:
         self._load(model)
         part = cast(_Data, split).part
-        right, loss = _evaluate(self._dense, self._weights(len(self.models))[0], part)
-        even = len(set(part.sizes)) == 1
-        return Score(cast(Tensor, self._lift(right) if even else _Right(part.kind)), cast(float, self._lift(loss)))
+        outputs, loss = _outputs(self._dense, self._weights(len(self.models))[0], part)
+        lifted = cast(float, self._lift(loss))
+        if len(set(part.sizes)) > 1:
+            return Score(cast(Tensor, _Right(part.kind)), lifted)
+        y = part.source.y[part.index(0, part.sizes[0])[0]]
+        return Score(self._lift(outputs.argmax(2) == y), lifted)
 
     def steps(self, turn: Turn) -> int:
         counts = {-(-size // turn.solver.batch) for size in self._train.sizes}

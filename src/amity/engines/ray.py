@@ -274,8 +274,8 @@ class _Workers:
         messages = ((at, (None, None)) for at in mine) if receive is None else self._sent(receive, mine)
         calls = ((at, _Call("evaluate", (round, mine[at], *message))) for at, message in messages)
         for at, (answer,) in self._gather(calls):
-            for client, (right, loss) in zip(mine[at], answer, strict=True):
-                yield client, Score(_own(right), loss)
+            for client, (right, *others) in zip(mine[at], answer, strict=True):
+                yield client, Score(_own(right), *others)
 
     def relations(self) -> Tensor | None:
         if not isinstance(self._plan.method, Relational):
@@ -494,12 +494,10 @@ class _Worker:
         sizes = {client: _size(state) for client, state in states.items()}
         return _Trained(outbox.uploads, refused, sizes), *states.values()
 
-    def evaluate(
-        self, round: int, clients: list[int], shared: Any, each: Arrays | None
-    ) -> list[tuple[npt.NDArray[Any], float]]:
+    def evaluate(self, round: int, clients: list[int], shared: Any, each: Arrays | None) -> list[tuple[Any, ...]]:
         receive = None if each is None else Sent(clients, _joined(shared, each, len(clients)))
         scores = dict(self._crew.evaluate(round, receive))
-        return [(scores[client].right.numpy(), scores[client].loss) for client in clients]
+        return [(_array(right), *others) for right, *others in (scores[client] for client in clients)]
 
     def relations(self) -> npt.NDArray[Any] | None:
         relations = self._crew.relations()

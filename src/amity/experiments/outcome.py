@@ -186,11 +186,11 @@ def _content(asked: Mapping[str, Any], record: Record, peak: float | None) -> di
 
 def _validated(lines: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any] | None, float | None]:
     """The first round with the best mean score on validation data, and this score."""
-    scored = [line for line in lines if line.get("validation") is not None]
+    scored = [line for line in lines if line.get("val") is not None]
     if not scored:
         return None, None
-    best = max(scored, key=lambda line: (line["validation"], -line["round"]))
-    return best, best["validation"]
+    best = max(scored, key=lambda line: (line["val"], -line["round"]))
+    return best, best["val"]
 
 
 def _at(line: Mapping[str, Any]) -> dict[str, Any]:
