@@ -151,7 +151,7 @@ def _content(asked: Mapping[str, Any], record: Record, peak: float | None) -> di
     measured = [line for line in lines if line["mean"] is not None]
     counts = [sum(silo["test"]) for silo in record.manifest["silos"]] if record.manifest else [1] * len(record.silos)
     best = next(line for line in lines if line["round"] == results["best_round"])
-    chosen, score = _validated(measured)
+    chosen = next((line for line in lines if line["round"] == results.get("validated_round")), None)
     return {
         "asked": asked,
         "resolved": record.config,
@@ -169,7 +169,7 @@ def _content(asked: Mapping[str, Any], record: Record, peak: float | None) -> di
         "best": _at(best),
         "last": _at(measured[-1]),
         "validated": None if chosen is None else _at(chosen),
-        "validation": score,
+        "validation": None if chosen is None else _short(chosen["val"]),
         "metrics": results.get("metrics"),
         "warnings": sorted({warning for line in lines for warning in line["warnings"]}),
         "rounds": {
@@ -182,15 +182,6 @@ def _content(asked: Mapping[str, Any], record: Record, peak: float | None) -> di
         },
         "clients": [_list(line["accuracy"]) for line in lines] if len(record.silos) <= FEW else None,
     }
-
-
-def _validated(lines: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any] | None, float | None]:
-    """The first round with the best mean score on validation data, and this score."""
-    scored = [line for line in lines if line.get("val") is not None]
-    if not scored:
-        return None, None
-    best = max(scored, key=lambda line: (line["val"], -line["round"]))
-    return best, best["val"]
 
 
 def _at(line: Mapping[str, Any]) -> dict[str, Any]:
