@@ -40,7 +40,7 @@ def schedulers(view: View) -> Figure:
         handles.append(paper.handle(pen))
     axes.set_ylim(-0.03, 1.05)
     paper.whole_rounds(axes)
-    drawn.labels("round $r$, counted from 0", r"weight of the penalty, $\lambda(r)$")
+    drawn.labels("round $r$, counted from 0", r"penalty, $\lambda(r)$")
     drawn.legend(handles, list(labels.values()))
     return drawn.figure
 

@@ -35,9 +35,11 @@ def heatmap(view: View) -> Figure | None:
         score = outcome.block_score
         titles.append(view.cell(row, column) + ("" if score is None else f": block score {_short(score)}"))
     drawn.titles(titles, always=True)
-    grouped = any(outcome.groups is not None for _, _, outcome in shown)
-    words = "silos by group" if grouped else "silo"
-    drawn.labels(f"from: {words}", f"to: {words}")
+    drawn.labels("from silo", "to silo")
+    for place, (axes, (_, _, outcome)) in enumerate(zip(drawn.axes, shown, strict=True)):
+        if _several(outcome.groups):
+            axes.set_xlabel("from silos by group" if drawn.bottom(place) else "")
+            axes.set_ylabel("to silos by group" if drawn.left(place) else "")
     return drawn.figure
 
 
@@ -92,9 +94,13 @@ def _scale(matrix: Array) -> tuple[float, bool]:
     return float(others), own > others
 
 
+def _several(groups: Sequence[int | None] | None) -> bool:
+    return groups is not None and len(set(groups)) > 1
+
+
 def _by_group(groups: Sequence[int | None] | None, silos: int) -> tuple[list[int], list[int], dict[str, float]]:
     """The silos group by group, where a group begins, and where its name stands. Silos of no group come last."""
-    if groups is None or len(groups) != silos:
+    if groups is None or len(groups) != silos or not _several(groups):
         return list(range(silos)), [], {}
     known = sorted({group for group in groups if group is not None})
     place: dict[int | None, int] = {group: number for number, group in enumerate(known)}
