@@ -11,7 +11,8 @@
     [[outputs]]                        kind = "table", "curves", ...: what is made of the results
 
 Later tables win: run, column, row, cell, size, size in a column, size of a row, size of a row in a column. `like`
-names an experiment whose tables are taken over, so that two views of the same runs share them. No torch here.
+names an experiment whose tables are taken over, so that two views of the same runs share them; `only_rows` and
+`only_columns` leave the others out of every size. No torch here.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ KINDS = {
 }
 """What can be made of the results."""
 
-_TOP = ("id", "title", "paper", "expect", "like", "run", "columns", "rows", "cells", "paper_values", "sizes", "outputs")
+_TOP = (
+    *("id", "title", "paper", "expect", "like", "only_rows", "only_columns"),
+    *("run", "columns", "rows", "cells", "paper_values", "sizes", "outputs"),
+)
 _SHOWN = ("label", "value", "series")
 _MEANT = ("set", "seeds", "choose", "choose_rounds", *_SHOWN)
 _FREE = ("workers", "engine", "ray_address", "matrix_dir", "device", "checkpoint_every")
@@ -173,10 +177,16 @@ class Experiment:
         return str(self.size(size).get("note", ""))
 
     def rows(self, size: str) -> list[str]:
-        return list(self.size(size).get("rows", self.content.get("rows", {})))
+        return self._entries("rows", size)
 
     def columns(self, size: str) -> list[str]:
-        return list(self.size(size).get("columns", self.content.get("columns", {})))
+        return self._entries("columns", size)
+
+    def _entries(self, axis: str, size: str) -> list[str]:
+        """What a size runs, in its order."""
+        named = self.size(size).get(axis, self.content.get(axis, {}))
+        wanted = self.content.get(f"only_{axis}", named)
+        return [entry for entry in named if entry in wanted]
 
     def cells(self, size: str) -> list[Cell]:
         """Every run there is to do, column by column: the same data are dealt once."""
@@ -221,13 +231,13 @@ def _choice(options: Mapping[str, Any]) -> Choice | None:
     wanted = options.get("choose", {})
     if not wanted:
         return None
-    (key, values), *more = wanted.items()
-    if more:
-        raise InputError(f"choose takes one option, got {', '.join(wanted)}: choose one of them")
-    if isinstance(values, Mapping):
-        (inner, values), *_ = values.items()
-        key = f"{key}.{inner}"
-    return Choice(key, tuple(values), int(options.get("choose_rounds", options["rounds"])))
+    flat = {key: values for key, values in wanted.items() if key != "set"}
+    flat |= {f"set.{key}": values for key, values in wanted.get("set", {}).items()}
+    if len(flat) != 1:
+        raise InputError(f"choose takes one option, got {', '.join(flat)}: choose one of them")
+    ((key, values),) = flat.items()
+    rounds = options.get("rounds", fields_of(Run)["rounds"].default)
+    return Choice(key, tuple(values), int(options.get("choose_rounds", rounds)))
 
 
 def home() -> Path:
@@ -284,6 +294,10 @@ def _check(experiment: Experiment) -> None:
     for key in ("id", "title", "paper", "sizes"):
         if key not in content:
             raise InputError(f"the experiment {name} needs {key}: add it to its file")
+    for axis in ("rows", "columns"):
+        for entry in content.get(f"only_{axis}", []):
+            if entry not in content.get(axis, {}):
+                raise unknown(f"{axis[:-1]} of {name}:", entry, content.get(axis, {}))
     for size, table in content["sizes"].items():
         if size not in SIZES:
             raise unknown(f"size of {name}:", size, SIZES)
@@ -291,8 +305,10 @@ def _check(experiment: Experiment) -> None:
             for entry in table.get(axis, []):
                 if entry not in content.get(axis, {}):
                     raise unknown(f"{axis[:-1]} of {name}, size {size}:", entry, content.get(axis, {}))
-        for axis, inner in (("columns", "in"), ("rows", "of")):
-            for entry in table.get(inner, {}):
+        inside = [("rows", table.get("of", {})), ("columns", table.get("in", {}))]
+        inside += [("columns", row.get("in", {})) for row in table.get("of", {}).values()]
+        for axis, tables in inside:
+            for entry in tables:
                 if entry not in content.get(axis, {}):
                     raise unknown(f"{axis[:-1]} of {name}, size {size}:", entry, content.get(axis, {}))
     for table in _tables(content):
@@ -304,7 +320,7 @@ def _check(experiment: Experiment) -> None:
             raise unknown(f"kind of output in {name}:", output.kind, KINDS)
     for row, values in content.get("paper_values", {}).items():
         for column in values:
-            if row not in content["rows"] or column not in content["columns"]:
+            if row not in content.get("rows", {}) or column not in content.get("columns", {}):
                 raise InputError(f"{name} has a paper value for {row} in {column}, which it does not run: remove it")
     for size in content["sizes"]:
         for cell in experiment.cells(size):
@@ -324,16 +340,19 @@ def _tables(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for size in content["sizes"].values():
         yield size
         yield from size.get("in", {}).values()
-        yield from size.get("of", {}).values()
+        for row in size.get("of", {}).values():
+            yield row
+            yield from row.get("in", {}).values()
 
 
 def only(experiment: Experiment, rows: Sequence[str], columns: Sequence[str]) -> Experiment:
     """The same experiment with some of its rows and columns."""
     content = dict(experiment.content)
     for axis, wanted in (("rows", rows), ("columns", columns)):
+        there = content.get(f"only_{axis}", content.get(axis, {}))
         for entry in wanted:
-            if entry not in content.get(axis, {}):
-                raise unknown(f"{axis[:-1]} of {experiment.name}:", entry, content.get(axis, {}))
+            if entry not in there:
+                raise unknown(f"{axis[:-1]} of {experiment.name}:", entry, there)
         if wanted:
             sizes = {
                 name: {**size, axis: [entry for entry in size.get(axis, content[axis]) if entry in wanted]}
