@@ -146,6 +146,17 @@ def test_the_figure_of_the_data_shows_both_settings() -> None:
     assert {column.partition("-")[0] for column in columns} == {"pathological", "practical"}
 
 
+@pytest.mark.parametrize("size", spec.SIZES)
+def test_columns_without_rows_say_how_data_are_dealt(size: str) -> None:
+    figure, table = paper("apple/figure5"), paper("apple/table1")
+    for column in figure.columns(size):
+        run = figure.dealt(size, column)
+        trained = table.cell(size, "separate", column)
+        given = trained.run(0, trained.choice.values[0] if trained.choice else None)
+        assert run.per_silo == 0
+        assert (run.data, run.setting, run.clients) == (given.data, given.setting, given.clients)
+
+
 # What is shared
 
 

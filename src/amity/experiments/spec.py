@@ -192,25 +192,25 @@ class Experiment:
         """Every run there is to do, column by column: the same data are dealt once."""
         return [self.cell(size, row, column) for column in self.columns(size) for row in self.rows(size)]
 
+    def dealt(self, size: str, column: str) -> Run:
+        """How a column's data are dealt, whatever is run on them: an experiment may have no rows."""
+        scale = self.size(size)
+        options = _joined(self.content.get("run", {}), self.content["columns"][column], *_scaled(scale, column))
+        return _run(options, 0)
+
     def cell(self, size: str, row: str, column: str) -> Cell:
         content, scale = self.content, self.size(size)
-        own = {key: value for key, value in scale.items() if key not in ("rows", "columns", "note", "in", "of")}
-        in_column, of_row = scale.get("in", {}).get(column, {}), scale.get("of", {}).get(row, {})
-        tables: tuple[Mapping[str, Any], ...] = (
+        of_row = scale.get("of", {}).get(row, {})
+        options = _joined(
             {"method": row},
             content.get("run", {}),
             content["columns"][column],
             content["rows"][row],
             content.get("cells", {}).get(row, {}).get(column, {}),
-            own,
-            in_column,
+            *_scaled(scale, column),
             {key: value for key, value in of_row.items() if key != "in"},
             of_row.get("in", {}).get(column, {}),
         )
-        options: dict[str, Any] = {}
-        for table in tables:
-            inner = {**options.get("set", {}), **table.get("set", {})}
-            options = {**options, **table, "set": inner}
         return Cell(row, column, options, int(options.get("seeds", 1)), _choice(options))
 
     @cached_property
@@ -225,6 +225,21 @@ class Experiment:
                 Output(table["kind"], name, tuple(table.get("rows", ())), tuple(table.get("columns", ())), extra)
             )
         return tuple(made)
+
+
+def _scaled(size: Mapping[str, Any], column: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A size's options for all rows of a column."""
+    own = {key: value for key, value in size.items() if key not in ("rows", "columns", "note", "in", "of")}
+    return own, size.get("in", {}).get(column, {})
+
+
+def _joined(*tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Later tables win; a method's own options add up."""
+    options: dict[str, Any] = {}
+    for table in tables:
+        inner = {**options.get("set", {}), **table.get("set", {})}
+        options = {**options, **table, "set": inner}
+    return options
 
 
 def _choice(options: Mapping[str, Any]) -> Choice | None:
@@ -323,6 +338,8 @@ def _check(experiment: Experiment) -> None:
             if row not in content.get("rows", {}) or column not in content.get("columns", {}):
                 raise InputError(f"{name} has a paper value for {row} in {column}, which it does not run: remove it")
     for size in content["sizes"]:
+        for column in experiment.columns(size):
+            experiment.dealt(size, column)
         for cell in experiment.cells(size):
             for seed in range(cell.seeds):
                 first = cell.choice.values[0] if cell.choice else None
