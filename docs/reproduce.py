@@ -51,7 +51,7 @@ def recorded() -> Iterator[reproduce.Results]:
 
 
 def page() -> str:
-    found = [results for results in recorded() if results.size in SHOWN and results.outcomes]
+    found = [results for results in recorded() if results.size in SHOWN]
     parts = [HEAD.rstrip(), "## The claims at a glance", *_glance(found)]
     papers = list(dict.fromkeys(results.experiment.name.partition("/")[0] for results in found))
     for paper in papers:

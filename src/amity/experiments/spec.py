@@ -12,7 +12,8 @@
     [[claims]]                         text, above, below: rows that the paper says are better than others
 
 Later tables win: run, column, row, cell, size, size in a column, size of a row, size of a row in a column. `like`
-names an experiment whose tables are taken over, so that two views of the same runs share them. No torch here.
+names an experiment whose tables are taken over, so that two views of the same runs share them; `only_rows` and
+`only_columns` leave the others out of every size. No torch here.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ KINDS = {
 """What can be made of the results."""
 
 _TOP = (
-    *("id", "title", "paper", "expect", "like"),
+    *("id", "title", "paper", "expect", "like", "only_rows", "only_columns"),
     *("run", "columns", "rows", "cells", "paper_values", "sizes", "outputs", "claims"),
 )
 _SHOWN = ("label", "value", "series")
@@ -201,34 +202,40 @@ class Experiment:
         return str(self.size(size).get("note", ""))
 
     def rows(self, size: str) -> list[str]:
-        return list(self.size(size).get("rows", self.content.get("rows", {})))
+        return self._entries("rows", size)
 
     def columns(self, size: str) -> list[str]:
-        return list(self.size(size).get("columns", self.content.get("columns", {})))
+        return self._entries("columns", size)
+
+    def _entries(self, axis: str, size: str) -> list[str]:
+        """What a size runs, in its order."""
+        named = self.size(size).get(axis, self.content.get(axis, {}))
+        wanted = self.content.get(f"only_{axis}", named)
+        return [entry for entry in named if entry in wanted]
 
     def cells(self, size: str) -> list[Cell]:
         """Every run there is to do, column by column: the same data are dealt once."""
         return [self.cell(size, row, column) for column in self.columns(size) for row in self.rows(size)]
 
+    def dealt(self, size: str, column: str) -> Run:
+        """How a column's data are dealt, whatever is run on them: an experiment may have no rows."""
+        scale = self.size(size)
+        options = _joined(self.content.get("run", {}), self.content["columns"][column], *_scaled(scale, column))
+        return _run(options, 0)
+
     def cell(self, size: str, row: str, column: str) -> Cell:
         content, scale = self.content, self.size(size)
-        own = {key: value for key, value in scale.items() if key not in ("rows", "columns", "note", "in", "of")}
-        in_column, of_row = scale.get("in", {}).get(column, {}), scale.get("of", {}).get(row, {})
-        tables: tuple[Mapping[str, Any], ...] = (
+        of_row = scale.get("of", {}).get(row, {})
+        options = _joined(
             {"method": row},
             content.get("run", {}),
             content["columns"][column],
             content["rows"][row],
             content.get("cells", {}).get(row, {}).get(column, {}),
-            own,
-            in_column,
+            *_scaled(scale, column),
             {key: value for key, value in of_row.items() if key != "in"},
             of_row.get("in", {}).get(column, {}),
         )
-        options: dict[str, Any] = {}
-        for table in tables:
-            inner = {**options.get("set", {}), **table.get("set", {})}
-            options = {**options, **table, "set": inner}
         return Cell(row, column, options, int(options.get("seeds", 1)), _choice(options))
 
     @cached_property
@@ -245,17 +252,32 @@ class Experiment:
         return tuple(made)
 
 
+def _scaled(size: Mapping[str, Any], column: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A size's options for all rows of a column."""
+    own = {key: value for key, value in size.items() if key not in ("rows", "columns", "note", "in", "of")}
+    return own, size.get("in", {}).get(column, {})
+
+
+def _joined(*tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Later tables win; a method's own options add up."""
+    options: dict[str, Any] = {}
+    for table in tables:
+        inner = {**options.get("set", {}), **table.get("set", {})}
+        options = {**options, **table, "set": inner}
+    return options
+
+
 def _choice(options: Mapping[str, Any]) -> Choice | None:
     wanted = options.get("choose", {})
     if not wanted:
         return None
-    (key, values), *more = wanted.items()
-    if more:
-        raise InputError(f"choose takes one option, got {', '.join(wanted)}: choose one of them")
-    if isinstance(values, Mapping):
-        (inner, values), *_ = values.items()
-        key = f"{key}.{inner}"
-    return Choice(key, tuple(values), int(options.get("choose_rounds", options["rounds"])))
+    flat = {key: values for key, values in wanted.items() if key != "set"}
+    flat |= {f"set.{key}": values for key, values in wanted.get("set", {}).items()}
+    if len(flat) != 1:
+        raise InputError(f"choose takes one option, got {', '.join(flat)}: choose one of them")
+    ((key, values),) = flat.items()
+    rounds = options.get("rounds", fields_of(Run)["rounds"].default)
+    return Choice(key, tuple(values), int(options.get("choose_rounds", rounds)))
 
 
 def home() -> Path:
@@ -295,7 +317,8 @@ def _content(name: str, root: Path, seen: Sequence[str]) -> dict[str, Any]:
         return own
     if own["like"] in (name, *seen):
         raise InputError(f"{path} is like {own['like']}, which is like it: leave one `like` out")
-    return _merged(_content(own["like"], root, (*seen, name)), own)
+    base = _content(own["like"], root, (*seen, name))
+    return _merged({key: value for key, value in base.items() if key != "claims"}, own)  # claims are told once
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,6 +335,10 @@ def _check(experiment: Experiment) -> None:
     for key in ("id", "title", "paper", "sizes"):
         if key not in content:
             raise InputError(f"the experiment {name} needs {key}: add it to its file")
+    for axis in ("rows", "columns"):
+        for entry in content.get(f"only_{axis}", []):
+            if entry not in content.get(axis, {}):
+                raise unknown(f"{axis[:-1]} of {name}:", entry, content.get(axis, {}))
     for size, table in content["sizes"].items():
         if size not in SIZES:
             raise unknown(f"size of {name}:", size, SIZES)
@@ -319,8 +346,10 @@ def _check(experiment: Experiment) -> None:
             for entry in table.get(axis, []):
                 if entry not in content.get(axis, {}):
                     raise unknown(f"{axis[:-1]} of {name}, size {size}:", entry, content.get(axis, {}))
-        for axis, inner in (("columns", "in"), ("rows", "of")):
-            for entry in table.get(inner, {}):
+        inside = [("rows", table.get("of", {})), ("columns", table.get("in", {}))]
+        inside += [("columns", row.get("in", {})) for row in table.get("of", {}).values()]
+        for axis, tables in inside:
+            for entry in tables:
                 if entry not in content.get(axis, {}):
                     raise unknown(f"{axis[:-1]} of {name}, size {size}:", entry, content.get(axis, {}))
     for table in _tables(content):
@@ -340,9 +369,11 @@ def _check(experiment: Experiment) -> None:
                     raise unknown(f"{axis[:-1]} of a claim in {name}:", entry, content.get(axis, {}))
     for row, values in content.get("paper_values", {}).items():
         for column in values:
-            if row not in content["rows"] or column not in content["columns"]:
+            if row not in content.get("rows", {}) or column not in content.get("columns", {}):
                 raise InputError(f"{name} has a paper value for {row} in {column}, which it does not run: remove it")
     for size in content["sizes"]:
+        for column in experiment.columns(size):
+            experiment.dealt(size, column)
         for cell in experiment.cells(size):
             for seed in range(cell.seeds):
                 first = cell.choice.values[0] if cell.choice else None
@@ -360,16 +391,19 @@ def _tables(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for size in content["sizes"].values():
         yield size
         yield from size.get("in", {}).values()
-        yield from size.get("of", {}).values()
+        for row in size.get("of", {}).values():
+            yield row
+            yield from row.get("in", {}).values()
 
 
 def only(experiment: Experiment, rows: Sequence[str], columns: Sequence[str]) -> Experiment:
     """The same experiment with some of its rows and columns."""
     content = dict(experiment.content)
     for axis, wanted in (("rows", rows), ("columns", columns)):
+        there = content.get(f"only_{axis}", content.get(axis, {}))
         for entry in wanted:
-            if entry not in content.get(axis, {}):
-                raise unknown(f"{axis[:-1]} of {experiment.name}:", entry, content.get(axis, {}))
+            if entry not in there:
+                raise unknown(f"{axis[:-1]} of {experiment.name}:", entry, there)
         if wanted:
             sizes = {
                 name: {**size, axis: [entry for entry in size.get(axis, content[axis]) if entry in wanted]}

@@ -76,10 +76,7 @@ def division(view: View) -> Figure | None:
 def _manifest(view: View, column: str) -> Mapping[str, Any]:
     from amity.run import silos_of
 
-    size = view.results.size
-    cells = [view.experiment.cell(size, row, column) for row in view.experiment.rows(size)]
-    cell = next((cell for cell in cells if cell.choice is None), cells[0])  # no choice changes what is dealt
-    run = cell.run(0, None if cell.choice is None else cell.choice.values[0])
+    run = view.experiment.dealt(view.results.size, column)
     return silos_of(run, view.data_dir).at_most(run.per_silo, run.seed).manifest()
 
 

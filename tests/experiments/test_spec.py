@@ -1,0 +1,449 @@
+"""The papers' experiments as files: all there, all readable, and the same runs shared."""
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amity import methods
+from amity.config import Run
+from amity.data.settings import resolve
+from amity.data.sources import SOURCES
+from amity.errors import InputError
+from amity.experiments import spec
+from amity.models import MODELS
+from amity.options import fields_of
+
+ALL = spec.names()
+paper = functools.cache(spec.read)
+
+SMALL = """
+id = "T1"
+title = "a table"
+paper = "a paper"
+
+[run]
+data = "digits"
+rounds = 3
+
+[columns.iid]
+setting = "iid"
+
+[columns.groups]
+setting = "practical"
+
+[rows.fedavg]
+
+[rows.fedamp]
+set.sigma = 5.0
+
+[cells.fedamp.groups]
+set.self_weight = "group"
+
+[paper_values]
+fedavg = { iid = 90.5, groups = "80 ± 1" }
+
+[sizes.quick]
+clients = 5
+
+[sizes.paper]
+clients = 10
+"""
+
+
+def written(root: Path, **files: str) -> Path:
+    """A folder of experiments of one paper."""
+    (root / "paper").mkdir()
+    for name, text in files.items():
+        (root / "paper" / f"{name}.toml").write_text(text, encoding="utf-8")
+    return root
+
+
+def small(root: Path, more: str = "", old: str = "", new: str = "") -> spec.Experiment:
+    assert old in SMALL
+    return spec.read("paper/one", written(root, one=SMALL.replace(old, new) + more if old else SMALL + more))
+
+
+def runs_of(name: str, size: str) -> Iterator[tuple[spec.Cell, Run]]:
+    """Every run of an experiment, those that choose a value too, and each value that may be chosen."""
+    for cell in paper(name).cells(size):
+        for value in cell.choice.values if cell.choice else (None,):
+            for seed in range(cell.seeds):
+                yield cell, cell.run(seed, value)
+        for _, run in cell.trials():
+            yield cell, run
+
+
+def keys(name: str, size: str, rows: tuple[str, ...] = (), columns: tuple[str, ...] = ()) -> set[str]:
+    found = {
+        spec.key_of(run)
+        for cell, run in runs_of(name, size)
+        if (not rows or cell.row in rows) and (not columns or cell.column in columns)
+    }
+    assert found
+    return found
+
+
+# What is there
+
+
+def test_every_experiment_of_the_papers_is_there_once() -> None:
+    ids = [paper(name).id for name in ALL]
+    assert len(ids) == len(set(ids))
+    assert {f"X{number}" for number in range(1, 25)} | {"heart", "resnet18"} == set(ids)
+
+
+@pytest.mark.parametrize("size", spec.SIZES)
+@pytest.mark.parametrize("name", ALL)
+def test_every_run_can_be_built(name: str, size: str) -> None:
+    experiment = paper(name)
+    if experiment.rows(size):
+        assert experiment.note(size)
+    for cell, run in runs_of(name, size):
+        methods.build(run.method, run.settings)
+        resolve(run.setting, run.data)
+        assert run.data in SOURCES
+        assert run.model in MODELS
+        if size == "quick":
+            assert run.clients == "auto" or run.clients <= 20
+            assert run.rounds <= 3
+        if size != "paper":
+            assert run.data != "pathmnist", "is not at hand everywhere"
+        assert cell.row in experiment.rows(size)
+        assert cell.column in experiment.columns(size)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_outputs_show_rows_and_columns_that_are_run(name: str) -> None:
+    experiment = paper(name)
+    assert experiment.outputs
+    assert len({output.name for output in experiment.outputs}) == len(experiment.outputs), "they are names of files"
+    for output in experiment.outputs:
+        assert set(output.rows) <= set(experiment.rows("paper"))
+        assert set(output.columns) <= set(experiment.columns("paper"))
+
+
+@pytest.mark.parametrize("name", ["fedamp/table1", "fedamp/table2", "fedamp/table3", "apple/table1", "apple/table2"])
+def test_the_papers_numbers_stand_beside_all_the_papers_methods(name: str) -> None:
+    experiment = paper(name)
+    ours = {"ditto", "pfedme", "pfedatt", "fedacs", "twin", "pooled"}
+    for row in set(experiment.rows("paper")) - ours:
+        for column in experiment.columns("paper"):
+            assert isinstance(experiment.reported(row, column), float)
+
+
+@pytest.mark.parametrize("name", ["apple/figure4", "apple/figure5"])
+@pytest.mark.parametrize("size", spec.SIZES)
+def test_figures_of_formulas_and_of_data_run_nothing(name: str, size: str) -> None:
+    assert paper(name).cells(size) == []
+
+
+def test_the_figure_of_the_data_shows_both_settings() -> None:
+    columns = paper("apple/figure5").columns("quick")
+    assert {column.partition("-")[0] for column in columns} == {"pathological", "practical"}
+
+
+@pytest.mark.parametrize("size", spec.SIZES)
+def test_columns_without_rows_say_how_data_are_dealt(size: str) -> None:
+    figure, table = paper("apple/figure5"), paper("apple/table1")
+    for column in figure.columns(size):
+        run = figure.dealt(size, column)
+        trained = table.cell(size, "separate", column)
+        given = trained.run(0, trained.choice.values[0] if trained.choice else None)
+        assert run.per_silo == 0
+        assert (run.data, run.setting, run.clients) == (given.data, given.setting, given.clients)
+
+
+# What is shared
+
+
+@pytest.mark.parametrize("size", spec.SIZES)
+def test_views_of_the_same_runs_share_them(size: str) -> None:
+    table = keys("fedamp/table3", size)
+    assert keys("fedamp/figure2", size) == table
+    assert keys("fedamp/wilcoxon", size) < table
+    assert keys("fedamp/figure4", size) < table
+    cells = keys("apple/table1", size)
+    assert keys("apple/figure2", size) == cells
+    assert keys("apple/figure3", size) < cells
+    assert keys("apple/table2", size, ("fedfomo", "apple-0")) < cells
+
+
+@pytest.mark.parametrize("size", spec.SIZES)
+@pytest.mark.parametrize(("ours", "theirs"), [("pfedatt/table3", "fedamp/table3"), ("pfedatt/table2", "fedamp/table1")])
+def test_pfedatts_tables_share_what_fedamps_have(ours: str, theirs: str, size: str) -> None:
+    both = tuple(row for row in paper(ours).rows(size) if row in paper(theirs).rows(size))
+    assert {"fedavg", "apfl"} <= set(both)
+    assert keys(ours, size, both) == keys(theirs, size, both)
+    if theirs == "fedamp/table3":
+        assert {"pfedme", "pfedatt"} <= set(both)
+
+
+@pytest.mark.parametrize("size", ["quick", "paper"])
+def test_the_heatmap_is_of_runs_of_the_table(size: str) -> None:
+    assert keys("fedamp/figure3", size) < keys("fedamp/table3", size)
+
+
+def test_with_nobody_dropped_it_is_the_table() -> None:
+    whole = keys("fedamp/dropped", "paper", columns=("fmnist-0",))
+    assert whole <= keys("fedamp/table3", "paper", columns=("fmnist",))
+    alone = [keys("fedamp/dropped", "paper", ("separate",), (f"emnist-{share}",)) for share in (0, 10, 30, 50)]
+    assert alone == [alone[0]] * 4
+
+
+@pytest.mark.parametrize("size", spec.SIZES)
+def test_fedacs_tables_share_their_runs(size: str) -> None:
+    both = ("separate", "ditto", "perfedavg")
+    column = ("fmnist",)
+    assert keys("fedacs/table1", size, both, column) == keys("fedacs/figure1b", size, both, column)
+    assert keys("fedacs/table2", size, ("alpha-0.5",), column) == keys("fedacs/figure1b", size, ("fedacs",), column)
+
+
+# What a run is called
+
+
+RUN = Run(method="fedamp", data="mnist", setting="iid", settings={"sigma": 2.0})
+
+FREE: Mapping[str, Any] = {
+    "workers": 7,
+    "engine": "loop",
+    "ray_address": "auto",
+    "matrix_dir": "elsewhere",
+    "device": "cuda",
+    "checkpoint_every": 3,
+}
+
+OTHER: Mapping[str, Any] = {
+    "method": "heurfedamp",
+    "data": "fmnist",
+    "setting": "practical",
+    "clients": 7,
+    "per_silo": 9,
+    "test_fraction": 0.3,
+    "model": "mlp",
+    "rounds": 77,
+    "epochs": 7,
+    "batch": 7,
+    "lr": 0.7,
+    "lr_decay": 0.7,
+    "optimizer": "sgd",
+    "val_fraction": 0.3,
+    "init_from": "file",
+    "seed": 7,
+    "participation": 0.5,
+    "drop": 0.5,
+    "drop_phase": "after",
+    "local_epochs_range": "1:7",
+    "evaluate_every": 7,
+}
+
+
+@pytest.mark.parametrize("option", FREE)
+def test_what_does_not_change_the_outcome_does_not_change_the_name(option: str) -> None:
+    assert spec.key_of(replace(RUN, **{option: FREE[option]})) == spec.key_of(RUN)
+
+
+@pytest.mark.parametrize("option", [option for option in OTHER if option in fields_of(Run)])
+def test_what_changes_the_outcome_changes_the_name(option: str) -> None:
+    assert spec.key_of(replace(RUN, **{option: OTHER[option]})) != spec.key_of(RUN)
+
+
+def test_every_option_of_a_run_is_of_one_kind_or_the_other() -> None:
+    assert set(fields_of(Run)) <= set(FREE) | set(OTHER)
+
+
+def test_a_methods_options_change_the_name_whatever_their_order() -> None:
+    both = replace(RUN, settings={"sigma": 2.0, "start": "own"})
+    assert spec.key_of(both) != spec.key_of(RUN)
+    assert spec.key_of(both) == spec.key_of(replace(RUN, settings={"start": "own", "sigma": 2.0}))
+    assert spec.key_of(replace(RUN, settings={"sigma": 3.0})) != spec.key_of(RUN)
+
+
+def test_the_name_says_what_it_is() -> None:
+    assert spec.key_of(RUN).startswith("mnist-iid-fedamp-")
+    assert spec.key_of(replace(RUN, setting="dirichlet:alpha=0.1")).startswith("mnist-dirichlet-fedamp-")
+
+
+# How tables come together
+
+
+def test_later_tables_win(tmp_path: Path) -> None:
+    levels = [
+        ("[run]", "epochs = 1"),
+        ("[columns.iid]", "epochs = 2"),
+        ("[rows.fedamp]", "epochs = 3"),
+        ("[cells.fedamp.iid]", "epochs = 4"),
+        ("[sizes.quick]", "epochs = 5"),
+        ("[sizes.quick.in.iid]", "epochs = 6"),
+        ("[sizes.quick.of.fedamp]", "epochs = 7"),
+        ("[sizes.quick.of.fedamp.in.iid]", "epochs = 8"),
+    ]
+    text = 'id = "T"\ntitle = "t"\npaper = "p"\n[columns.other]\n[rows.other]\nmethod = "fedavg"\n'
+    files = {f"upto{count}": text + "\n".join(f"{a}\n{b}" for a, b in levels[:count]) for count in range(4, 9)}
+    empty = "\n[sizes.quick]\n"
+    files["upto4"] += empty
+    root = written(tmp_path, **files)
+    for count in range(4, 9):
+        experiment = spec.read(f"paper/upto{count}", root)
+        assert experiment.cell("quick", "fedamp", "iid").run(0).epochs == count
+    last = spec.read("paper/upto8", root)
+    assert last.cell("quick", "other", "iid").run(0).epochs == 6
+    assert last.cell("quick", "fedamp", "other").run(0).epochs == 7
+    assert last.cell("quick", "other", "other").run(0).epochs == 5
+
+
+def test_a_methods_options_add_up(tmp_path: Path) -> None:
+    experiment = small(tmp_path)
+    assert experiment.cell("quick", "fedamp", "groups").run(0).settings == {"sigma": 5.0, "self_weight": "group"}
+    assert experiment.cell("quick", "fedamp", "iid").run(0).settings == {"sigma": 5.0}
+    assert experiment.cell("quick", "fedavg", "iid").run(4) == Run(
+        method="fedavg", data="digits", setting="iid", clients=5, rounds=3, seed=4
+    )
+
+
+def test_what_the_paper_reports(tmp_path: Path) -> None:
+    experiment = small(tmp_path)
+    assert experiment.reported("fedavg", "iid") == 90.5
+    assert experiment.reported("fedavg", "groups") == "80 ± 1"
+    assert experiment.reported("fedamp", "iid") is None
+
+
+def test_a_choice_has_short_trials_on_validation_data(tmp_path: Path) -> None:
+    more = "\n[sizes.quick.of.fedamp]\nchoose_rounds = 1\nchoose.set.sigma = [1.0, 10.0]\n"
+    cell = small(tmp_path, more).cell("quick", "fedamp", "iid")
+    trials = cell.trials()
+    assert [value for value, _ in trials] == [1.0, 10.0]
+    assert [run.settings["sigma"] for _, run in trials] == [1.0, 10.0]
+    assert all(run.rounds == 1 and run.val_fraction == spec.VALIDATION for _, run in trials)
+    assert cell.run(0, 10.0) == replace(trials[1][1], rounds=3, val_fraction="auto")
+
+
+def test_an_empty_choice_is_none(tmp_path: Path) -> None:
+    fixed = "\n[rows.apfl]\nchoose.lr = [0.1, 0.01]\n[sizes.cpu]\nchoose = {}\nlr = 0.5\n"
+    experiment = small(tmp_path, fixed)
+    assert experiment.cell("cpu", "apfl", "iid").choice is None
+    assert experiment.cell("cpu", "apfl", "iid").run(0).lr == 0.5
+    assert experiment.cell("quick", "apfl", "iid").choice == spec.Choice("lr", (0.1, 0.01), 3)
+
+
+LIKE = 'id = "T2"\nlike = "paper/one"\n'
+
+
+def like(root: Path, text: str) -> spec.Experiment:
+    return spec.read("paper/two", written(root, one=SMALL, two=LIKE + text))
+
+
+def test_like_takes_over_everything_that_is_not_given(tmp_path: Path) -> None:
+    two = like(tmp_path, "")
+    one = spec.read("paper/one", tmp_path)
+    assert two.id == "T2"
+    assert two.title == one.title
+    assert two.cells("quick") == one.cells("quick")
+
+
+def test_like_merges_tables_and_replaces_the_rest(tmp_path: Path) -> None:
+    two = like(tmp_path, "[run]\nepochs = 2\n[rows.fedamp]\nset.start = 'own'\n[sizes.quick]\ncolumns = ['iid']\n")
+    run = two.cell("quick", "fedamp", "iid").run(0)
+    assert (run.epochs, run.rounds, run.clients) == (2, 3, 5)
+    assert run.settings == {"sigma": 5.0, "start": "own"}
+    assert two.columns("quick") == ["iid"]
+    assert two.columns("paper") == ["iid", "groups"]
+
+
+def test_like_is_followed_through(tmp_path: Path) -> None:
+    root = written(tmp_path, one=SMALL, two=LIKE, three='id = "T3"\nlike = "paper/two"\n[run]\nrounds = 9\n')
+    assert spec.read("paper/three", root).cell("quick", "fedavg", "iid").run(0).rounds == 9
+    assert spec.read("paper/two", root).cell("quick", "fedavg", "iid").run(0).rounds == 3
+
+
+def test_only_some_rows_and_columns(tmp_path: Path) -> None:
+    two = like(tmp_path, 'only_rows = ["fedamp"]\nonly_columns = ["groups"]\n[sizes.paper]\ncolumns = ["iid"]\n')
+    assert [(cell.row, cell.column) for cell in two.cells("quick")] == [("fedamp", "groups")]
+    assert two.cells("paper") == []
+
+
+def test_some_rows_by_name(tmp_path: Path) -> None:
+    experiment = spec.only(small(tmp_path), ["fedamp"], [])
+    assert experiment.rows("paper") == ["fedamp"]
+    assert experiment.columns("paper") == ["iid", "groups"]
+    with pytest.raises(InputError, match="unknown row of paper/one: 'fedap'"):
+        spec.only(experiment, ["fedap"], [])
+
+
+def test_a_row_that_was_left_out_cannot_be_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown row of paper/two: 'fedavg'"):
+        spec.only(like(tmp_path, 'only_rows = ["fedamp"]\n'), ["fedavg"], [])
+
+
+# What is refused, in one line
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("nonsense = 1", "unknown option in paper/one: 'nonsense'"),
+        ("rows = ['fedavgg']", "unknown row of paper/one, size paper: 'fedavgg'"),
+        ("columns = ['iidd']", "unknown column of paper/one, size paper: 'iidd'"),
+        ("[sizes.paper.of.fedavgg]", "unknown row of paper/one, size paper: 'fedavgg'"),
+        ("[sizes.paper.in.iidd]", "unknown column of paper/one, size paper: 'iidd'"),
+        ("[sizes.paper.of.fedavg.in.iidd]", "unknown column of paper/one, size paper: 'iidd'"),
+        ("[sizes.paper.of.fedavg.in.iid]\nnonsense = 1", "unknown option in paper/one: 'nonsense'"),
+        ("[sizes.papers]", "unknown size of paper/one: 'papers'"),
+        ("rounds = 0", "rounds"),
+        ("epochs = 'many'", "epochs"),
+        ("[[outputs]]\nkind = 'tables'", "unknown kind of output in paper/one: 'tables'"),
+        ("[paper_values.fedamp]\nelsewhere = 1.0", "paper value for fedamp in elsewhere"),
+        ("choose.lr = [0.1]\nchoose.batch = [1]", "choose takes one option, got lr, batch"),
+        ("choose.set.sigma = [0.1]\nchoose.set.p = [1]", "choose takes one option, got set.sigma, set.p"),
+        ("rounds = ", "cannot be read"),
+    ],
+)
+def test_mistakes_in_a_file(tmp_path: Path, more: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        small(tmp_path, more)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("nonsense = 1", "unknown key in"),
+        ("only_rows = ['fedap']", "unknown row of paper/one: 'fedap'"),
+        ("only_columns = ['idd']", "unknown column of paper/one: 'idd'"),
+        ("like = 'paper/one'", "is like paper/one, which is like it"),
+        ("like = 'paper/none'", "cannot be read"),
+    ],
+)
+def test_mistakes_at_the_top(tmp_path: Path, line: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        small(tmp_path, old='paper = "a paper"', new=f'paper = "a paper"\n{line}')
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_circle_of_likes_is_refused(tmp_path: Path) -> None:
+    root = written(tmp_path, one='like = "paper/two"', two='like = "paper/three"', three='like = "paper/one"')
+    for name in ("one", "two", "three"):
+        with pytest.raises(InputError, match="which is like it: leave one `like` out"):
+            spec.read(f"paper/{name}", root)
+
+
+@pytest.mark.parametrize("key", ["id", "title", "paper"])
+def test_what_a_reader_needs_must_be_there(tmp_path: Path, key: str) -> None:
+    text = "\n".join(line for line in SMALL.splitlines() if not line.startswith(f"{key} ="))
+    with pytest.raises(InputError, match=f"needs {key}"):
+        spec.read("paper/one", written(tmp_path, one=text))
+
+
+def test_an_experiment_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown experiment 'paper/on'.*paper/one"):
+        spec.read("paper/on", written(tmp_path, one=SMALL))
+
+
+def test_a_size_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown size of paper/one: 'cpu'"):
+        small(tmp_path).cells("cpu")
