@@ -182,14 +182,14 @@ def test_the_heat_map_without_groups_keeps_the_order(tmp_path: Path) -> None:
 
 def test_rows_by_hand(records: list[Record]) -> None:
     separate, fedamp, apple = rows(records)
-    assert (separate.bmta, separate.spread, separate.block_score, separate.best) == (60.0, 0.0, None, False)
+    assert (separate.best_mean, separate.spread, separate.block_score, separate.best) == (60.0, 0.0, None, False)
     # The first round has mean 80 as well as the second: it counts, with 90, 90, 90, 50 percent.
-    assert (fedamp.bmta, fedamp.last, fedamp.worst, fedamp.best) == (80.0, 80.0, 50.0, True)
+    assert (fedamp.best_mean, fedamp.last, fedamp.worst, fedamp.best) == (80.0, 80.0, 50.0, True)
     assert fedamp.spread == pytest.approx(np.sqrt(300))
     # Within: .1, .2, .3; between, without the row that was not asked: 0, 0, .1, .1, 0, 0.
     assert fedamp.block_score == pytest.approx(0.2 / (0.2 / 6))
     assert (fedamp.up, fedamp.down) == (2.0, 4.0)
-    assert (apple.bmta, apple.seconds) == (70.0, 1.0)
+    assert (apple.best_mean, apple.seconds) == (70.0, 1.0)
 
 
 def test_runs_of_one_method_are_told_apart(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_the_table_marks_the_best_and_takes_names_as_text(tmp_path: Path) -> Non
 
 def test_a_run_without_a_round_can_be_shown(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", "fedamp", [], finish=False)
-    assert rows([run])[0].bmta is None
+    assert rows([run])[0].best_mean is None
     assert compare_table([run]).row_count == 1
     assert "fedamp" in Page(write_report([run], tmp_path)).text
 
