@@ -14,7 +14,7 @@ from amity.contract import InputError
 from amity.metrics import TITLES
 from amity.record import Record, replacing
 from amity.report import figures
-from amity.report.table import cells, headings, labels, main_score, metric_heading, number, rows
+from amity.report.table import cells, headings, labels, main_score, metric_heading, number, p_values, probability, rows
 
 STYLE = """
 :root { color-scheme: light; }
@@ -214,17 +214,25 @@ def _metrics(records: Sequence[Record]) -> str:
     if not names:
         return ""
     chosen = any(record.results.get("validated") is not None for record in records)
+    tests = p_values(records)
     head = ["Method", *(["Validated %"] if chosen else []), *(metric_heading(name) for name in names)]
+    head += ["p"] if tests else []
     body = ""
-    for label, record, metrics in zip(labels(records), records, found, strict=True):
+    for place, (label, record, metrics) in enumerate(zip(labels(records), records, found, strict=True)):
         values = [record.results.get("validated")] if chosen else []
         values += [(metrics.get("last") or {}).get(name) for name in names]
-        cells = "".join(f"<td>{number(value, 2)}</td>" for value in values)
+        texts = [number(value, 2) for value in values] + ([probability(tests[place])] if tests else [])
+        cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
         body += f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>\n'
     note = "Means over silos of the last round; silos where a metric is undefined are left out."
     if chosen:
         main = TITLES[main_score(records)]
         note += f" Validated: the mean test {main} of the round whose mean {main} on validation data is the best."
+    if tests:
+        note += (
+            " p: could the difference from the best run be chance? A Wilcoxon signed-rank test over silos at the best "
+            "round of either, with Holm's correction for the number of runs compared."
+        )
     return _section("More metrics", note, _table(head, body))
 
 

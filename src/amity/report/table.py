@@ -108,6 +108,25 @@ def _row(name: str, record: Record, top: float | None) -> Row:
     )
 
 
+def p_values(records: Sequence[Record]) -> list[float | None] | None:
+    """Does a run differ from the best one over silos? Wilcoxon at either's best round, adjusted after Holm.
+
+    None for the best run itself, and where nothing was evaluated; no list where runs are not of the same silos.
+    """
+    same = {(tuple(r.silos), *(r.results[key] for key in ("data", "setting", "seed"))) for r in records}
+    means = [best_mean(record) for record in records]
+    known = [mean for mean in means if mean is not None]
+    if len(same) != 1 or len(known) < 2:
+        return None
+    best = means.index(max(known))
+    scores = [[math.nan if value is None else value for value in record.results["per_client"]] for record in records]
+    tests = [
+        math.nan if place == best or means[place] is None else evaluate.wilcoxon(own, scores[best]).p
+        for place, own in enumerate(scores)
+    ]
+    return [None if math.isnan(p) else p for p in evaluate.holm(tests)]
+
+
 def cells(row: Row) -> list[str]:
     """A row as text, in the order of `HEADINGS`."""
     scores = [number(value, 2) for value in (row.best_mean, row.last, row.worst, row.spread)]
@@ -126,6 +145,10 @@ def metric_heading(name: str) -> str:
 
 def number(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def probability(value: float | None) -> str:
+    return "< 0.0001" if value is not None and value < 1e-4 else number(value, 4)
 
 
 def _score(value: float | None) -> str:
