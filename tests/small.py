@@ -20,7 +20,7 @@ from amity.contract import Data, Federation, Method, Model, Progress, Round, Sil
 from amity.engines.simulate import federation_of, personal_models, simulate
 from amity.engines.stacked import Engine
 from amity.methods import build
-from amity.streams import stream
+from amity.streams import seed_of, stream
 from amity.task import Task
 
 FEATURES, CLASSES = 3, 3
@@ -151,7 +151,7 @@ def turn_of(
     one = at[client]
     key = int(fed.keys[client])
     return Turn(
-        round, epochs, solver, Data(one.train, one.val), lambda role, epoch: stream(fed.seed, role, key, round, epoch)
+        round, epochs, solver, Data(one.train, one.val), lambda role, epoch: seed_of(fed.seed, role, key, round, epoch)
     )
 
 

@@ -22,7 +22,7 @@ from amity.methods.fedacs import FedACS
 from amity.methods.fedamp import FedAMP
 from amity.methods.heurfedamp import HeurFedAMP
 from amity.methods.pfedatt import PFedAtt
-from amity.streams import key_of, stream
+from amity.streams import key_of, seed_of, stream
 from amity.task import Task
 from amity.train import train
 
@@ -85,7 +85,7 @@ def ask(method: Method, models: Tensor, *, round: int = 1, fed: Federation | Non
 def turn(data: Tensor, rate: float, *, round: int = 1, epochs: int = 1, batch: int = 100) -> Turn:
     examples = Split(data, torch.zeros(len(data), dtype=torch.int64))
     solver = Solver("sgd", rate, batch=batch)
-    return Turn(round, epochs, solver, Data(examples, None), lambda role, epoch: stream(0, role, 0, round, epoch))
+    return Turn(round, epochs, solver, Data(examples, None), lambda role, epoch: seed_of(0, role, 0, round, epoch))
 
 
 def client_at(method: Method, w: Tensor, rounds: int = 90) -> State:

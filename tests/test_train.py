@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from amity.contract import Data, Model, Solver, Split, Turn
 from amity.engines.simulate import federation_of
-from amity.streams import stream
+from amity.streams import order, stream
 from amity.task import Task
 from amity.train import batches, descent, proximal, train
 
@@ -41,8 +41,7 @@ def reference(
         optimizer = torch.optim.SGD(module.parameters(), lr=rate, momentum=solver.momentum)
     x, y = turn.data.train
     for epoch in range(1, turn.epochs + 1):
-        order = torch.randperm(len(y), generator=turn.rng("train", epoch))
-        for chosen in order.split(solver.batch):
+        for chosen in order(turn.seed("train", epoch), len(y)).split(solver.batch):
             if len(chosen) == 1 and any(isinstance(m, nn.BatchNorm1d) for m in module.modules()):
                 continue
             optimizer.zero_grad()
@@ -175,13 +174,13 @@ def test_examples_keep_their_labels() -> None:
 
 
 def test_batches_follow_role_and_round_and_nothing_else() -> None:
-    def order(here: Turn, role: str = "train") -> list[float]:
+    def seen(here: Turn, role: str = "train") -> list[float]:
         return [float(v) for b, _ in batches(task(), here, role) for v in b.x[:, 0]]
 
-    assert order(turn(SGD)) == order(turn(ADAM))
-    assert order(turn(SGD)) != order(turn(SGD, round=2))
-    assert order(turn(SGD)) != order(turn(SGD), "other role")
-    assert order(turn(SGD, epochs=1)) == order(turn(SGD, epochs=2))[:10]
+    assert seen(turn(SGD)) == seen(turn(ADAM))
+    assert seen(turn(SGD)) != seen(turn(SGD, round=2))
+    assert seen(turn(SGD)) != seen(turn(SGD), "other role")
+    assert seen(turn(SGD, epochs=1)) == seen(turn(SGD, epochs=2))[:10]
 
 
 def test_zero_epochs_change_nothing() -> None:

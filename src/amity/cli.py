@@ -6,28 +6,24 @@ import inspect
 import json
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from amity import cli_data
 from amity.bench import BENCHMARKS
 from amity.cli_data import DataDir, Json
+from amity.cli_progress import shown
+from amity.cli_reproduce import reproduce_command
 from amity.cli_settings import settings_command
 from amity.config import Run, read_config
 from amity.errors import InputError
 from amity.options import describe, fields_of, parse, unknown
-
-if TYPE_CHECKING:
-    from amity.run import Prepared
 
 out = Console()
 err = Console(stderr=True)
@@ -233,6 +229,7 @@ app.command("datasets", help="List the data sets (as `amity data list`).")(cli_d
 
 
 app.command("settings")(settings_command)
+app.command("reproduce")(reproduce_command)
 
 
 @app.command("bench")
@@ -336,7 +333,7 @@ def _carry_out(
     with workplace(runs[0]):
         for ready, target in zip(prepared, targets, strict=True):
             try:
-                with _shown(ready) as (notify, on_round):
+                with shown(ready) as (notify, on_round):
                     carry_out(ready, out=target, resume=resume, force=force, notify=notify, on_round=on_round)
             except KeyboardInterrupt:
                 err.print(
@@ -344,62 +341,6 @@ def _carry_out(
                 )
                 raise
     _report([record.read(target) for target in targets], report)
-
-
-@contextmanager
-def _shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Callable[[dict[str, Any]], None]]]:
-    """Live progress on a terminal; one line per round elsewhere."""
-    run = ready.run
-    seen: set[str] = set()
-    began = time.monotonic()
-    first: list[int] = []  # the round this process began with
-
-    def warn(line: Mapping[str, Any]) -> None:
-        for warning in line["warnings"]:
-            if warning not in seen:
-                seen.add(warning)
-                err.print(escape(f"{run.method}, round {line['round']}: {warning}"), highlight=False, soft_wrap=True)
-
-    if not err.is_terminal:
-
-        def told(line: dict[str, Any]) -> None:
-            warn(line)
-            if not first:
-                first.append(line["round"])
-            done = line["round"] - first[0] + 1
-            left = (time.monotonic() - began) / done * (run.rounds - line["round"])
-            known = {key: line[key] for key in ("mean", "worst") if line[key] is not None}  # none: not evaluated
-            text = "".join(f" {key} {value:.2f}" for key, value in known.items())
-            print(f"{run.method} round {line['round']}/{run.rounds}{text} left {left:.0f}s", file=sys.stderr)
-
-        yield (lambda phase, done, total: None), told
-        return
-
-    columns = (
-        TextColumn("{task.description:<13}"),
-        BarColumn(),
-        TextColumn("round {task.fields[round]}/{task.fields[rounds]}"),
-        TextColumn("mean {task.fields[mean]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err) as bar:
-        task = bar.add_task(run.method, total=run.rounds, round=0, rounds=run.rounds, mean="-")
-        finished = [0]
-
-        def within(phase: str, done: int, total: int) -> None:
-            part = done / max(1, total)
-            inside = 0.9 * part if phase == "train" else 0.9 + 0.1 * part  # evaluation takes about a tenth
-            bar.update(task, completed=finished[0] + min(inside, 0.999))
-
-        def after(line: dict[str, Any]) -> None:
-            warn(line)
-            finished[0] = line["round"]
-            mean: dict[str, Any] = {} if line["mean"] is None else {"mean": f"{line['mean']:.2f} %"}
-            bar.update(task, completed=line["round"], round=line["round"], **mean)
-
-        yield within, after
 
 
 def _report(records: Sequence[Any], path: Path) -> None:

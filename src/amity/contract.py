@@ -101,7 +101,11 @@ class Turn(NamedTuple):
     epochs: int  # E, or this client's own E_i
     solver: Solver
     data: Data
-    rng: Callable[[str, int], Generator]  # (role, epoch) -> keyed stream
+    seed: Callable[[str, int], int]  # (role, epoch) -> the seed of a keyed stream
+
+    def rng(self, role: str, epoch: int) -> Generator:
+        """A keyed stream."""
+        return Generator().manual_seed(self.seed(role, epoch))
 
 
 class Pick(NamedTuple):

@@ -154,7 +154,7 @@ class Seeds(NamedTuple):
     """A number over runs that differ in their seed only."""
 
     mean: float
-    deviation: float  # of the sample, ddof 1; NaN for a single run
+    deviation: float  # of the sample, ddof 1; NaN for fewer than two runs
 
     def __str__(self) -> str:
         return f"{self.mean:.2f}" + ("" if math.isnan(self.deviation) else f" ± {self.deviation:.2f}")
@@ -162,6 +162,5 @@ class Seeds(NamedTuple):
 
 def over_seeds(values: Sequence[float]) -> Seeds:
     """Mean and sample standard deviation: the seeds are a sample of all that there could be."""
-    if not values:
-        raise ValueError("a mean over seeds needs at least one run, got none")
-    return Seeds(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else math.nan)
+    known = _measured(values)
+    return Seeds(mean(known), statistics.stdev(known) if len(known) > 1 else math.nan)

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from amity.contract import Data, Federation, InputError, Model, Score, Split, Turn
 from amity.descent import descent
 from amity.metrics import of_classes, of_quantities
-from amity.streams import stream
+from amity.streams import order, stream
 from amity.vectors import Layout, length
 
 _EVALUATION_BATCH = 1000
@@ -138,9 +138,9 @@ class Task:
         """See `train.batches`."""
         x, y = turn.data.train
         for epoch in range(1, turn.epochs + 1):
-            order = torch.randperm(len(y), generator=turn.rng(role, epoch)).to(y.device)
+            places = order(turn.seed(role, epoch), len(y)).to(y.device)
             inner = turn.rng(f"{role}/model", epoch) if self.draws else None
-            for chosen in order.split(turn.solver.batch):
+            for chosen in places.split(turn.solver.batch):
                 if len(chosen) > (1 if self.normalises_batches else 0):
                     yield Split(x[chosen], y[chosen]), inner
 

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from amity import Run, execute, federation
 from amity.contract import Download, Federation, InputError, Model, Silo, Solver, State, Turn, model_of
-from amity.engines import stacked
+from amity.engines import lift, stacked
 from amity.engines.dense import Dense, dense_of
 from amity.methods import METHODS, build
 from amity.task import Task
@@ -133,11 +133,15 @@ SOLVERS = [Solver("adam", 0.01), Solver("sgd", 0.1, decay=0.5), Solver("sgd", 0.
     epochs=st.integers(1, 4),
     solver=st.sampled_from(SOLVERS),
     rows=st.integers(1, 4),
+    drawn=st.integers(1, 200),
 )
-def test_any_sizes_and_batches(sizes: list[int], batch: int, epochs: int, solver: Solver, rows: int) -> None:
+def test_any_sizes_and_batches(
+    sizes: list[int], batch: int, epochs: int, solver: Solver, rows: int, drawn: int
+) -> None:
     at = [silo(f"silo-{i}", size, tests=1 + i) for i, size in enumerate(sizes)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stacked, "ROWS", rows)
+        patch.setattr(lift, "_DRAWN_NUMBERS", drawn)  # from one epoch at a time to all at once
         options: Any = {"on": TASK, "at": at, "solver": solver._replace(batch=batch), "epochs": epochs, "rounds": 2}
         loop, stack = both("fedprox", settings={"mu": 0.5}, **options)
     assert stack[-1].executed == "stacked"
@@ -145,6 +149,21 @@ def test_any_sizes_and_batches(sizes: list[int], batch: int, epochs: int, solver
 
 
 TASK = task_of()
+
+
+@given(st.lists(st.integers(0, 50), max_size=30), st.integers(1, 8))
+def test_clients_are_cut_into_the_fewest_stacks(sizes: list[int], most: int) -> None:
+    clients = list(range(len(sizes)))
+    stacks = stacked._cut(clients, sizes, most)
+    assert sum(map(list, stacks), []) == clients
+    assert len(stacks) == -(-len(sizes) // most) and all(1 <= len(stack) <= most for stack in stacks)
+
+
+def test_stacks_have_about_as_many_examples() -> None:
+    sizes = [9, 9, 9, 3, 3, 3, 3, 3, 3, 3, 3, 3]  # 27 and 27
+    assert stacked._cut(range(12), sizes, 11) == [range(3), range(3, 12)]
+    assert stacked._cut(range(12), sizes, 7) == [range(5), range(5, 12)]  # no more than 7
+    assert [len(stack) for stack in stacked._cut(range(100), [8] * 100, 64)] == [50, 50]
 
 
 def test_silos_with_one_example_and_with_none() -> None:

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from amity.contract import InputError, Particular, Silo, Solver, Split, Turn
 from amity.engines.simulate import federation_of
 from amity.methods.perfedavg import PerFedAvg
+from amity.streams import order
 from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
@@ -74,7 +75,7 @@ def test_a_round_by_hand(variant: Any, expected: list[float]) -> None:
 def drawn(turn: Turn, role: str) -> Iterator[Split]:
     x, y = turn.data.train
     for epoch in range(1, turn.epochs + 1):
-        for chosen in torch.randperm(len(y), generator=turn.rng(role, epoch)).split(turn.solver.batch):
+        for chosen in order(turn.seed(role, epoch), len(y)).split(turn.solver.batch):
             yield Split(x[chosen], y[chosen])
 
 

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from amity.contract import InputError, Particular, Silo, Solver, Split, State, Turn
 from amity.engines.simulate import federation_of
 from amity.methods.pfedme import PFedMe
+from amity.streams import order
 from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
@@ -70,7 +71,7 @@ def endless(turn: Turn) -> Iterator[Split]:
     x, y = turn.data.train
     epoch = 1
     while True:
-        for chosen in torch.randperm(len(y), generator=turn.rng("train", epoch)).split(turn.solver.batch):
+        for chosen in order(turn.seed("train", epoch), len(y)).split(turn.solver.batch):
             yield Split(x[chosen], y[chosen])
         epoch += 1
 

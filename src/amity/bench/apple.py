@@ -11,7 +11,7 @@ from amity.contract import Data, Turn
 from amity.engines.simulate import federation_of
 from amity.methods.apple import Apple
 from amity.models.cnn_apple import CNNApple
-from amity.streams import stream
+from amity.streams import seed_of, stream
 from amity.task import Task
 from amity.train import train
 
@@ -51,7 +51,7 @@ def _turn(cores: int, batch: int, steps: int) -> tuple[Task, Turn, Tensor]:
     solver = Apple.solver._replace(batch=batch)
     data = Data(task.prepare(silo.train), None)
     first = torch.stack([task.init(stream(0, "init", core))["params"] for core in range(cores)])
-    return task, Turn(2, 1, solver, data, lambda role, epoch: stream(0, role, 0, 2, epoch)), first
+    return task, Turn(2, 1, solver, data, lambda role, epoch: seed_of(0, role, 0, 2, epoch)), first
 
 
 GOALS = [Goal("an APPLE step in plain steps", lambda r: r[APPLE].seconds / r[PLAIN].seconds, at_most=1.6)]

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from amity.config import Participation
 from amity.contract import (
@@ -35,7 +35,7 @@ from amity.contract import (
 )
 from amity.engines.allocator import keep_freed_memory
 from amity.engines.participation import epochs_of
-from amity.streams import stream
+from amity.streams import seed_of
 from amity.task import Task
 
 S = TypeVar("S")
@@ -241,12 +241,12 @@ class Crew:
         _, _, fed, solver, rule = self.plan
         key = int(fed.keys[client])
 
-        def rng(role: str, epoch: int) -> Generator:
+        def seed(role: str, epoch: int) -> int:
             if self._stop.is_set():
                 raise Stopped
-            return stream(fed.seed, role, key, round, epoch)
+            return seed_of(fed.seed, role, key, round, epoch)
 
-        return Turn(round, epochs_of(rule, fed, client, round), solver, self._data[client], rng)
+        return Turn(round, epochs_of(rule, fed, client, round), solver, self._data[client], seed)
 
     @contextmanager
     def _blame(self, client: int, round: int) -> Iterator[None]:

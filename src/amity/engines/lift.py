@@ -13,16 +13,18 @@ looks at its examples, is given stacks of clients that agree in them (`Uneven`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal, NoReturn, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 from torch.func import vmap
-from torch.optim.adam import Adam, adam
+from torch.optim.adam import Adam
 
 from amity.contract import Data, Model, Score, Split, State, Turn, model_of
 from amity.engines.dense import Dense, Weights
+from amity.streams import orders
 from amity.task import Task
 
 Kind = Literal["batches", "train", "val"]
@@ -31,6 +33,7 @@ Kind = Literal["batches", "train", "val"]
 T = TypeVar("T")
 
 _BLOCK_NUMBERS = 1 << 20  # numbers of examples alive in one block of an evaluation
+_DRAWN_NUMBERS = 1 << 14  # places of batches that are drawn up at a time, where an epoch has no more
 
 
 class Uneven(Exception):
@@ -259,7 +262,7 @@ class _Together(Task):
         self._active = 0  # rows that the last gradient was for
         self._views: dict[int, tuple[list[Weights], list[Weights]]] = {}
         data = [None if part is None else _Data(part, self._lift) for part in (self._train, val)]
-        self.turn = turns[0]._replace(data=Data(*cast(Any, data)), rng=_refuse)
+        self.turn = turns[0]._replace(data=Data(*cast(Any, data)), seed=_refuse)
 
     def enter(self, params: Tensor, gradient: Tensor, loss: Tensor, place: Tensor) -> None:
         """Take what stands for one client's row of the matrices, and for its place."""
@@ -321,24 +324,31 @@ class _Together(Task):
     def batches(self, turn: Turn, role: str) -> Iterator[tuple[Split, None]]:
         """The first batch of every client, the second, and so on, for the rows that have one.
 
-        An epoch of the largest client is drawn up at a time; a smaller one begins epochs of its own meanwhile.
+        A few epochs of the largest client are drawn up at a time; a smaller one begins epochs of its own meanwhile.
         """
         part, source = self._train, self._train.source
-        largest = max(part.sizes)
-        batch = max(1, min(turn.solver.batch, largest))
-        spans = [-(-size // batch) * batch for size in part.sizes]  # places of an epoch, padding included
-        window = max(spans)
-        table = np.full((len(spans), 2 * window), -1)  # an epoch may reach into the next window
-        drawn = [0] * len(spans)
-        for number in range(turn.epochs if largest else 0):
-            table[:, :window], table[:, window:] = table[:, window:], -1
-            for at, (size, span) in enumerate(zip(part.sizes, spans, strict=True)):
-                while size and drawn[at] < turn.epochs and drawn[at] * span < (number + 1) * window:
-                    order = torch.randperm(size, generator=self._turns[at].rng(role, drawn[at] + 1))
-                    start = drawn[at] * span - number * window
-                    table[at, start : start + size] = order.numpy()
-                    drawn[at] += 1
-            index = torch.from_numpy(table[:, :window].copy()).view(len(spans), -1, batch).transpose(0, 1)
+        count, largest = len(part.sizes), max(part.sizes)
+        if not largest or not turn.epochs:
+            return
+        batch = min(turn.solver.batch, largest)
+        spans = {size: -(-size // batch) * batch for size in part.sizes}  # places of an epoch, padding included
+        longest = spans[largest]
+        window = longest * max(1, min(turn.epochs, _DRAWN_NUMBERS // (count * longest)))
+        end = longest * turn.epochs
+        table = np.full((count, window + longest), -1)  # an epoch may reach into the next window
+        equals = [(size, list(group)) for size, group in groupby(range(count), part.sizes.__getitem__) if size]
+        for start in range(0, end, window):
+            table[:, :longest], table[:, longest:] = table[:, window:], -1
+            for size, group in equals:
+                span = spans[size]
+                first, last = (min(turn.epochs, -(-place // span)) for place in (start, start + window))
+                seeds = [self._turns[row].seed(role, epoch + 1) for row in group for epoch in range(first, last)]
+                drawn = np.full((len(group), last - first, span), -1)  # the last batch of an epoch is padded
+                drawn[:, :, :size] = orders(seeds, size).reshape(len(group), last - first, size)
+                begin = first * span - start
+                table[group, begin : begin + drawn[0].size] = drawn.reshape(len(group), -1)
+            now = table[:, : min(window, end - start)]
+            index = torch.from_numpy(now.copy()).view(count, -1, batch).transpose(0, 1)
             there = index >= 0
             counts = there.sum(2)  # [steps, m]
             share = (there.to(self.dtype) / counts.clamp(min=1)[:, :, None]).to(self.device)
@@ -346,7 +356,7 @@ class _Together(Task):
             shapes = zip((counts > 0).sum(1).tolist(), counts.amax(1).tolist(), strict=True)
             steps = zip(index.unbind(0), source.y[index].unbind(0), share.unbind(0), shapes, strict=True)
             for *parts, (rows, width) in steps:
-                if (rows, width) != (len(spans), batch):
+                if (rows, width) != (count, batch):
                     parts = [part[:rows, :width] for part in parts]
                 chosen, y, weight = parts
                 x = source.x.index_select(0, chosen.flatten()).view(rows, width, -1)
@@ -366,18 +376,18 @@ class _Together(Task):
             usual = Adam([models], lr=rate).defaults
 
             def adam_step(gradient: Tensor) -> None:
-                adam(
+                count.add_(1)
+                torch._fused_adam_(  # what torch.optim.adam.adam calls, which for one tensor takes as long itself
                     [active(models)],
                     [active(gradients)],
                     [active(first)],
                     [active(second)],
                     [],
                     [count],
-                    fused=True,
                     amsgrad=False,
+                    lr=rate,
                     beta1=usual["betas"][0],
                     beta2=usual["betas"][1],
-                    lr=rate,
                     weight_decay=usual["weight_decay"],
                     eps=usual["eps"],
                     maximize=False,

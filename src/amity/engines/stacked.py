@@ -7,8 +7,9 @@ takes its turns one by one as in any crew, and from the next round on all do.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -140,8 +141,7 @@ class StackedCrew(Crew):
             members = list(group)
             few = max(8, NUMBERS // self.plan.task.size)
             most = max(1, min(ROWS, few, BYTES // max(1, nbytes(self._states[members[0]]))))
-            size = -(-len(members) // -(-len(members) // most))  # as equal as can be
-            stacks += [members[start : start + size] for start in range(0, len(members), size)]
+            stacks += _cut(members, [len(turns[client].data.train.y) for client in members], most)
         return [{client: turns[client] for client in stack} for stack in stacks]
 
     def _try(
@@ -191,6 +191,19 @@ class _Lift:
     def settle(self) -> None:
         self.even |= self.wanted
         self.failed = self.failing
+
+
+def _cut(clients: Sequence[int], sizes: Sequence[int], most: int) -> list[Sequence[int]]:
+    """The fewest stacks of at most so many clients, with about as many examples each, so that threads end together."""
+    stacks, total = [], list(accumulate(sizes, initial=0))
+    start, last = 0, len(clients)
+    for left in reversed(range(-(-last // most))):  # stacks that are still to come after this one
+        middle = total[start] + (total[last] - total[start]) / (left + 1)
+        end = bisect_left(total, middle, lo=start + 1, hi=last)
+        end = min(max(end, last - left * most), start + most, last - left)
+        stacks.append(clients[start:end])
+        start = end
+    return stacks
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,114 @@
+"""Write docs/reproduce.md from the outcomes in experiments/results: no number is typed by hand.
+
+python docs/reproduce.py             rewrite the page, and the tables and figures beside the outcomes
+python docs/reproduce.py --page      rewrite the page alone
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from amity.experiments import reproduce, spec, tables
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "experiments" / "results"
+PAGE = DOCS / "reproduce.md"
+SHOWN = ("cpu", "paper")  # numbers of size quick say only that an experiment runs
+
+HEAD = """# The papers' experiments
+
+    amity reproduce                                  # what there is, and how much of it is recorded
+    amity reproduce fedamp/table3 --size quick       # minutes: see that it runs
+    amity reproduce fedamp/table3 --size cpu         # hours on two cores
+    amity reproduce fedamp/table3 --size paper       # the paper's full protocol, for a large machine
+
+Every table and figure of the four papers is a file in [experiments/](../experiments): which methods on which data, with
+which options, at which size, and what the paper reports. `amity reproduce` runs what is missing and skips what is
+recorded in `--out` (by default `reproduced/`), goes on where it was interrupted, and writes tables (Markdown, CSV) and
+figures (PNG, PDF). Experiments that need the same run share it. `--rows` and `--columns` do a part; `--no-run` only
+redraws. Your own experiments are TOML files too: `--from DIR`.
+
+This page shows what was recorded in [experiments/results](../experiments/results), on a machine of 2 cores and 24 GiB
+without a GPU. It is made by `docs/reproduce.py`; a test fails when it is not up to date.
+
+How to read it. The papers leave much unsaid (seeds, splits, rates), and size `cpu` has fewer rounds and epochs than the
+papers: compare the order of the methods, not the digits. BMTA is the papers' number: the best mean test accuracy over
+rounds, which chooses the round on test data; the last round's is beside it. A claim counts as *confirmed* where the
+mean over silos says so in every comparison that was run; each verdict says how many of them a paired test supports.
+"""
+
+
+def recorded() -> Iterator[reproduce.Results]:
+    """Every experiment at every size of which something is recorded; those without runs need none."""
+    for name in spec.names():
+        experiment = spec.read(name)
+        for size in experiment.content["sizes"]:
+            results = reproduce.recorded(experiment, size, RESULTS)
+            if results.outcomes or not experiment.cells(size):
+                yield results
+
+
+def page() -> str:
+    found = [results for results in recorded() if results.size in SHOWN and results.outcomes]
+    parts = [HEAD.rstrip(), "## The claims at a glance", *_glance(found)]
+    papers = list(dict.fromkeys(results.experiment.name.partition("/")[0] for results in found))
+    for paper in papers:
+        for results in found:
+            if results.experiment.name.startswith(f"{paper}/"):
+                parts += _experiment(results)
+    parts += ["## What is recorded", _coverage()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _glance(found: list[reproduce.Results]) -> Iterator[str]:
+    for results in found:
+        lines = list(tables.claims(results, results.columns))
+        if lines:
+            yield f"**{results.experiment.name}**, size `{results.size}`"
+            yield lines[-1]
+
+
+def _experiment(results: reproduce.Results) -> Iterator[str]:
+    experiment = results.experiment
+    yield f"## {experiment.id}. {experiment.title}"
+    yield from tables.heading(results)
+    folder = RESULTS / experiment.name.partition("/")[0] / results.size
+    for output in experiment.outputs:
+        if output.kind in tables.KINDS:
+            yield from tables.made(output, results)[0]
+        elif (folder / f"{output.name}.png").exists():
+            place = f"../experiments/results/{folder.relative_to(RESULTS).as_posix()}/{output.name}"
+            yield f"![{experiment.title}: {spec.KINDS[output.kind]}]({place}.png)"
+            yield f"{spec.KINDS[output.kind].capitalize()} ([PDF]({place}.pdf))."
+
+
+def _coverage() -> str:
+    body = []
+    for name in spec.names():
+        experiment = spec.read(name)
+        counts = []
+        for size in spec.SIZES:
+            if size not in experiment.content["sizes"]:
+                counts.append("")
+                continue
+            total = reproduce.total(experiment, size)
+            left = reproduce.missing(experiment, size, RESULTS)
+            counts.append(f"{total - left} of {total}" if total else "no runs needed")
+        body.append([experiment.id, f"`{name}`", experiment.title, *counts])
+    return tables.markdown(["", "name", "", *spec.SIZES], body)
+
+
+def outputs() -> None:
+    """Tables and figures of everything that is recorded."""
+    from amity.cli_reproduce import show
+
+    for results in recorded():
+        show(results.experiment, results.size, RESULTS, None)
+
+
+if __name__ == "__main__":
+    if "--page" not in sys.argv[1:]:
+        outputs()
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,153 @@
+"""`amity reproduce`: the papers' tables and figures, by one command each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from amity.cli_data import DataDir, Json
+from amity.cli_progress import err, shown
+from amity.errors import InputError
+
+if TYPE_CHECKING:
+    from amity.experiments.spec import Experiment
+    from amity.run import Prepared
+
+out = Console()
+
+
+def reproduce_command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="fedamp/table3, or all of a paper: fedamp", show_default=False),
+    ] = None,
+    size: Annotated[
+        str, typer.Option("--size", metavar="quick|cpu|paper", help="minutes, hours on 2 cores, the full protocol")
+    ] = "quick",
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="A,B", help="some rows only [default: all]", show_default=False)
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B", help="some columns only [default: all]")
+    ] = None,
+    directory: Annotated[str, typer.Option("--out", metavar="DIR", help="where results are kept")] = "reproduced",
+    run: Annotated[bool, typer.Option("--run/--no-run", help="run what is missing, or only show what is there")] = True,
+    keep_runs: Annotated[
+        bool, typer.Option("--keep-runs", help="keep the run directories, models and all; they are large")
+    ] = False,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="DIR", help="where experiments lie [default: Amity's own]")
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Run a paper's experiment and write its tables and figures, the paper's numbers beside ours.
+
+    Runs that are recorded in --out are not run again; an interrupted command goes on where it was. Without NAME:
+    list the experiments and how much of each is recorded.
+    """
+    from amity.experiments import reproduce
+
+    folder = Path(directory)
+    root = None if source is None else Path(source)
+    if not names:
+        _list(folder, root, as_json)
+        return
+    experiments = [_some(experiment, rows, columns) for experiment in _chosen(names, root)]
+    for experiment in experiments:
+        experiment.size(size)
+    runner = reproduce.Runner(folder, _carry, data_dir, keep_runs)
+    for experiment in experiments:
+        left = reproduce.missing(experiment, size, folder)
+        total = reproduce.total(experiment, size)
+        err.print(
+            f"{experiment.name}, size {size}: {total - left} of {total} runs recorded", highlight=False, soft_wrap=True
+        )
+        try:
+            if run:
+                runner.complete(experiment, size)
+        except KeyboardInterrupt:
+            err.print(f"interrupted: the same command goes on from here ({folder})", highlight=False, soft_wrap=True)
+            raise
+        finally:
+            show(experiment, size, folder, data_dir)
+
+
+def _chosen(names: Sequence[str], root: Path | None) -> list[Experiment]:
+    """Experiments by name, or all of a paper's, or all."""
+    from amity.experiments import spec
+
+    there = spec.names(root)
+    found: list[str] = []
+    for name in names:
+        inside = there if name == "all" else [one for one in there if one.startswith(f"{name}/")]
+        found += inside or [name]
+    return [spec.read(name, root) for name in dict.fromkeys(found)]
+
+
+def _some(experiment: Experiment, rows: str | None, columns: str | None) -> Experiment:
+    from amity.experiments.reproduce import pick
+    from amity.experiments.spec import only
+
+    wanted = [[] if text is None else pick(text, axis) for text, axis in ((rows, "rows"), (columns, "columns"))]
+    return only(experiment, *wanted)
+
+
+def _carry(prepared: Prepared, place: Path) -> None:
+    from amity.record import holds_run
+    from amity.run import carry_out
+
+    with shown(prepared) as (notify, on_round):
+        carry_out(prepared, out=place, resume=holds_run(place), notify=notify, on_round=on_round)
+
+
+def show(experiment: Experiment, size: str, folder: Path, data_dir: str | None) -> None:
+    """Make every output of what is recorded, and say where it lies."""
+    from amity.experiments import figures, reproduce, tables
+
+    results = reproduce.recorded(experiment, size, folder)
+    place = folder / experiment.name.rpartition("/")[0] / size
+    for output in experiment.outputs:
+        if output.kind in tables.KINDS:
+            files = tables.write(output, results, place)
+            if files:
+                print(files[0].read_text(encoding="utf-8"))
+        else:
+            files = figures.draw(output, results, place, data_dir)
+        for file in files:
+            out.print(escape(f"{output.kind}: {file}"), highlight=False, soft_wrap=True)
+
+
+def _list(folder: Path, root: Path | None, as_json: bool) -> None:
+    from amity.experiments import spec
+
+    rows = [_row(spec.read(name, root), folder) for name in spec.names(root)]
+    if not rows:
+        raise InputError(f"no experiment lies in {root or spec.home()}: give --from a directory with PAPER/NAME.toml")
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    table = Table(box=None, pad_edge=False, caption=f"runs recorded in {folder} / runs there are")
+    for head in ("Name", "Id", "Title", *spec.SIZES):
+        table.add_column(head, no_wrap=head != "Title", justify="right" if head in spec.SIZES else "left")
+    for row in rows:
+        counts = [f"{row[size]['recorded']}/{row[size]['runs']}" if size in row else "" for size in spec.SIZES]
+        table.add_row(*(escape(row[key]) for key in ("name", "id", "title")), *counts)
+    out.print(table)
+
+
+def _row(experiment: Experiment, folder: Path) -> dict[str, Any]:
+    from amity.experiments.reproduce import missing, total
+
+    row: dict[str, Any] = {"name": experiment.name, "id": experiment.id, "title": experiment.title}
+    for size in experiment.content["sizes"]:
+        runs = total(experiment, size)
+        row[size] = {"runs": runs, "recorded": runs - missing(experiment, size, folder)}
+    return row

@@ -1,0 +1,211 @@
+"""What is kept of a finished run: a small JSON file, and its collaboration weights beside it.
+
+Tables and figures are made from these alone, so that models and checkpoints can be thrown away.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from amity import evaluate
+from amity.errors import InputError
+from amity.record import Record, replacing
+
+Array = npt.NDArray[Any]
+
+FEW = 20  # silos of which every round is kept; of more silos the best and the last round
+MOST = 200  # rounds whose weights are kept
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A run's results. Accuracies are in percent, None where there is nothing to measure."""
+
+    path: Path  # of the JSON file
+    content: Mapping[str, Any]
+
+    @property
+    def method(self) -> str:
+        return str(self.content["asked"]["method"])
+
+    @property
+    def silos(self) -> list[str]:
+        return list(self.content["silos"])
+
+    @property
+    def groups(self) -> list[int] | None:
+        groups: list[int] | None = self.content["groups"]
+        return groups
+
+    @property
+    def rounds(self) -> Mapping[str, list[Any]]:
+        """By name ("round", "mean", "worst", "pooled", "loss"), one value per round; None where none was measured."""
+        rounds: Mapping[str, list[Any]] = self.content["rounds"]
+        return rounds
+
+    @property
+    def clients(self) -> list[list[float | None]] | None:
+        """Accuracies [round][silo], where there are few silos."""
+        clients: list[list[float | None]] | None = self.content["clients"]
+        return clients
+
+    @property
+    def bmta(self) -> float:
+        """The best mean test accuracy over rounds."""
+        return _number(self.content["best"]["mean"])
+
+    @property
+    def last(self) -> float:
+        """The mean test accuracy of the last round."""
+        return _number(self.content["last"]["mean"])
+
+    @property
+    def validated(self) -> float:
+        """The mean test accuracy of the round that validation data chose; NaN without such data."""
+        chosen = self.content["validated"]
+        return math.nan if chosen is None else _number(chosen["mean"])
+
+    @property
+    def validation(self) -> float:
+        """The best mean score on validation data; NaN without such data."""
+        return _number(self.content["validation"])
+
+    @property
+    def accuracies(self) -> list[float]:
+        """The silos' test accuracies at the best round."""
+        return [_number(value) for value in self.content["best"]["accuracy"]]
+
+    @property
+    def block_score(self) -> float | None:
+        score: float | None = self.content["block_score"]
+        return score
+
+    @property
+    def seconds(self) -> float:
+        return float(self.content["seconds"])
+
+    @cached_property
+    def weights(self) -> dict[int, Array]:
+        """Collaboration weights [m, m] by round: of all rounds with few silos, else of the last."""
+        file = self.path.with_suffix(".npz")
+        if not file.exists():
+            return {}
+        with np.load(file, allow_pickle=False) as archive:
+            return {int(round): archive[round].astype(np.float32) for round in archive.files}
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def path_of(folder: Path, key: str) -> Path:
+    return folder / "runs" / f"{key}.json"
+
+
+def read(folder: Path, key: str) -> Outcome | None:
+    """A recorded outcome; None where there is none."""
+    path = path_of(folder, key)
+    if not path.exists():
+        return None
+    try:
+        return Outcome(path, json.loads(path.read_bytes()))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}): remove it to run it again") from error
+
+
+def keep(folder: Path, key: str, asked: Mapping[str, Any], record: Record, peak: float | None) -> Outcome:
+    """Write what is kept of a finished run. The JSON file comes last: where it is, all is there."""
+    path = path_of(folder, key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _keep_weights(path.with_suffix(".npz"), record)
+    content = _content(asked, record, peak)
+    text = ",\n".join(f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in content.items())
+    with replacing(path) as temporary:
+        temporary.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+    return Outcome(path, content)
+
+
+def _keep_weights(path: Path, record: Record) -> None:
+    rounds = sorted(record.weights)
+    if not rounds:
+        return
+    every = max(1, math.ceil(len(rounds) / MOST))
+    kept = sorted({*rounds[::every], rounds[-1]}) if len(record.silos) <= FEW else rounds[-1:]
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        arrays = {str(round): record.weights[round].astype(np.float16) for round in kept}
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type, unused-ignore]
+
+
+def _content(asked: Mapping[str, Any], record: Record, peak: float | None) -> dict[str, Any]:
+    results, lines = record.results, record.lines
+    measured = [line for line in lines if line["mean"] is not None]
+    counts = [sum(silo["test"]) for silo in record.manifest["silos"]] if record.manifest else [1] * len(record.silos)
+    best = next(line for line in lines if line["round"] == results["best_round"])
+    chosen = next((line for line in lines if line["round"] == results.get("validated_round")), None)
+    return {
+        "asked": asked,
+        "resolved": record.config,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "version": record.facts["version"],
+        "notes": record.facts.get("notes", []),
+        "data_sha256": record.facts.get("sha256"),
+        "silos": record.silos,
+        "groups": record.facts.get("groups"),
+        "seconds": round(results["seconds"], 1),
+        "peak_gib": None if peak is None else round(peak, 2),
+        "bytes_up": results["bytes_up"],
+        "bytes_down": results["bytes_down"],
+        "block_score": results["block_score"],
+        "best": _at(best),
+        "last": _at(measured[-1]),
+        "validated": None if chosen is None else _at(chosen),
+        "validation": None if chosen is None else _short(chosen["val"]),
+        "metrics": results.get("metrics"),
+        "warnings": sorted({warning for line in lines for warning in line["warnings"]}),
+        "rounds": {
+            "round": [line["round"] for line in lines],
+            "mean": [_short(line["mean"]) for line in lines],
+            "worst": [_short(line["worst"]) for line in lines],
+            "pooled": [_short(_pooled(line["accuracy"], counts)) for line in lines],
+            "loss": [_short(_pooled(line["loss"], counts)) for line in lines],
+            "took_part": [len(line["took_part"]) for line in lines],
+        },
+        "clients": [_list(line["accuracy"]) for line in lines] if len(record.silos) <= FEW else None,
+    }
+
+
+def _at(line: Mapping[str, Any]) -> dict[str, Any]:
+    accuracy = _list(line["accuracy"])
+    values = [value for value in accuracy if value is not None]
+    return {
+        "round": line["round"],
+        "mean": _short(line["mean"]),
+        "worst": _short(line["worst"]),
+        "spread": _short(evaluate.spread(values)),
+        "accuracy": accuracy,
+    }
+
+
+def _pooled(values: Sequence[float | None] | None, counts: Sequence[int]) -> float | None:
+    """The mean over all silos' examples together, each judged by its own silo's model."""
+    pairs = [(value, count) for value, count in zip(values or [], counts, strict=bool(values)) if value is not None]
+    total = sum(count for _, count in pairs)
+    return math.fsum(value * count for value, count in pairs) / total if total else None
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else round(value, 4)
+
+
+def _list(values: Sequence[float | None] | None) -> list[float | None]:
+    return [_short(value) for value in values or []]

@@ -1,0 +1,181 @@
+"""Runs what an experiment lacks, and gives back all of its outcomes.
+
+A finished run is kept as a small file (`outcome.py`); one under way has a run directory beside it, from whose
+checkpoint it goes on after an interruption. Experiments that share runs share both.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amity.config import Run
+from amity.errors import InputError
+from amity.experiments import outcome
+from amity.experiments.outcome import Outcome
+from amity.experiments.spec import Cell, Experiment, asked, key_of
+
+if TYPE_CHECKING:
+    from amity.data import Silos
+    from amity.run import Prepared
+
+Carry = Callable[["Prepared", Path], None]
+"""Carries out a prepared run in a directory: the command line shows its progress."""
+
+UNDER_WAY = "under-way"
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """An experiment's outcomes, by row and column, then by seed."""
+
+    experiment: Experiment
+    size: str
+    outcomes: Mapping[tuple[str, str], list[Outcome]]
+    chosen: Mapping[tuple[str, str], Any]  # values that validation data chose
+
+    def seeds(self, row: str, column: str) -> list[Outcome]:
+        return self.outcomes.get((row, column), [])
+
+    def first(self, row: str, column: str) -> Outcome | None:
+        """The outcome of the first seed; figures of single runs show it."""
+        return next(iter(self.seeds(row, column)), None)
+
+    @property
+    def rows(self) -> list[str]:
+        return [row for row in self.experiment.rows(self.size) if any(key[0] == row for key in self.outcomes)]
+
+    @property
+    def columns(self) -> list[str]:
+        columns = self.experiment.columns(self.size)
+        return [column for column in columns if any(key[1] == column for key in self.outcomes)]
+
+
+def recorded(experiment: Experiment, size: str, folder: Path) -> Results:
+    """What is there already."""
+    outcomes: dict[tuple[str, str], list[Outcome]] = {}
+    chosen: dict[tuple[str, str], Any] = {}
+    for cell in experiment.cells(size):
+        value = _chosen(cell, folder)
+        if cell.choice is not None and value is None:
+            continue
+        found = [outcome.read(folder, key_of(cell.run(seed, value))) for seed in range(cell.seeds)]
+        if there := [result for result in found if result is not None]:
+            outcomes[cell.row, cell.column] = there
+        if cell.choice is not None:
+            chosen[cell.row, cell.column] = value
+    return Results(experiment, size, outcomes, chosen)
+
+
+def missing(experiment: Experiment, size: str, folder: Path) -> int:
+    """How many runs are still to do; choosing a value counts its trials."""
+    return len({key_of(run) for cell in experiment.cells(size) for run in _missing(cell, folder)})
+
+
+def total(experiment: Experiment, size: str) -> int:
+    """How many runs there are, trials and all."""
+    cells = experiment.cells(size)
+    runs = {key_of(run) for cell in cells for _, run in cell.trials()}
+    open_choice = sum(cell.seeds for cell in cells if cell.choice is not None)
+    runs |= {key_of(cell.run(seed)) for cell in cells if cell.choice is None for seed in range(cell.seeds)}
+    return len(runs) + open_choice
+
+
+def _missing(cell: Cell, folder: Path) -> list[Run]:
+    lacking = [run for _, run in cell.trials() if outcome.read(folder, key_of(run)) is None]
+    value = _chosen(cell, folder)
+    guess = value if cell.choice is None or value is not None else cell.choice.values[0]
+    runs = [cell.run(seed, guess) for seed in range(cell.seeds)]
+    if cell.choice is not None and value is None:
+        return lacking + runs
+    return lacking + [run for run in runs if outcome.read(folder, key_of(run)) is None]
+
+
+def _chosen(cell: Cell, folder: Path) -> Any:
+    """The value with the best score on validation data; None while a trial is missing. The first of equals wins."""
+    if cell.choice is None:
+        return None
+    scores = [(value, outcome.read(folder, key_of(run))) for value, run in cell.trials()]
+    if any(result is None for _, result in scores):
+        return None
+    return max(scores, key=lambda pair: -1.0 if pair[1] is None else _comparable(pair[1].validation))[0]
+
+
+def _comparable(score: float) -> float:
+    return score if score == score else -1.0  # a run whose models are not finite has no score
+
+
+class Runner:
+    """Carries out runs one after the other; silos that consecutive runs share are dealt once."""
+
+    def __init__(self, folder: Path, carry: Carry, data_dir: str | None = None, keep_runs: bool = False) -> None:
+        self.folder = folder
+        self._carry = carry
+        self._data_dir = data_dir
+        self._keep_runs = keep_runs
+        self._dealt: tuple[object, Silos] | None = None
+
+    def complete(self, experiment: Experiment, size: str) -> None:
+        """Run all that is missing."""
+        for cell in experiment.cells(size):
+            for run in self._left(cell):
+                self.once(run)
+
+    def _left(self, cell: Cell) -> Iterator[Run]:
+        yield from (run for _, run in cell.trials())
+        value = _chosen(cell, self.folder)
+        yield from (cell.run(seed, value) for seed in range(cell.seeds))
+
+    def once(self, run: Run) -> Outcome:
+        """One run, unless it is recorded."""
+        from amity import record
+        from amity.run import prepare
+
+        key = key_of(run)
+        there = outcome.read(self.folder, key)
+        if there is not None:
+            return there
+        place = self.folder / UNDER_WAY / key
+        prepared = prepare(run, self._silos(run))
+        self._carry(prepared, place)
+        kept = outcome.keep(self.folder, key, asked(run), record.read(place), _peak())
+        if not self._keep_runs:
+            shutil.rmtree(place)
+            _remove_empty(place.parent)
+        return kept
+
+    def _silos(self, run: Run) -> Silos:
+        from amity.run import silos_of
+
+        which = (run.data, run.setting, run.clients, run.seed, run.test_fraction)
+        if self._dealt is None or self._dealt[0] != which:
+            self._dealt = None  # free the old ones first
+            self._dealt = which, silos_of(run, self._data_dir)
+        return self._dealt[1]
+
+
+def _remove_empty(folder: Path) -> None:
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _peak() -> float | None:
+    """The most memory that this process has held so far, in GiB; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+
+
+def pick(text: str, axis: str) -> Sequence[str]:
+    """Names from the command line: one,two."""
+    chosen = [word.strip() for word in text.split(",")]
+    if not all(chosen):
+        raise InputError(f"--{axis} needs names with commas between them, got {text!r}: try --{axis} one,two")
+    return chosen

@@ -1,0 +1,329 @@
+"""Tables of an experiment, in Markdown for readers and CSV for programs: the paper's value beside ours."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amity import evaluate
+from amity.experiments.outcome import Outcome
+from amity.experiments.reproduce import Results
+from amity.experiments.spec import Claim, Output
+from amity.record import replacing
+
+NONE = "–"
+KINDS = ("table", "wilcoxon")
+
+LONG = (
+    "row",
+    "column",
+    "paper",
+    "bmta",
+    "bmta_sd",
+    "last",
+    "validated",
+    "worst",
+    "spread",
+    "block_score",
+    "seeds",
+    "chosen",
+    "rounds",
+    "clients",
+    "seconds",
+    "peak_gib",
+)
+"""The columns of a table's CSV file."""
+
+
+def write(output: Output, results: Results, folder: Path) -> list[Path]:
+    """Write one table; gives the files. Nothing is written where nothing is recorded."""
+    if not results.outcomes:
+        return []
+    parts, lines = made(output, results)
+    text = "\n\n".join([f"# {results.experiment.title}", *heading(results), *parts]) + "\n"
+    files = {folder / f"{output.name}.md": text, folder / f"{output.name}.csv": _csv(lines)}
+    for path, content in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(content, encoding="utf-8")
+    return list(files)
+
+
+def made(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
+    """A table as paragraphs of Markdown, and as lines of a CSV file."""
+    return (_wilcoxon if output.kind == "wilcoxon" else _table)(output, results)
+
+
+def _csv(lines: Sequence[Mapping[str, Any]]) -> str:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(lines[0]) if lines else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return file.getvalue()
+
+
+def heading(results: Results) -> list[str]:
+    """What a reader must know before the numbers, as paragraphs."""
+    experiment, size = results.experiment, results.size
+    done = sum(len(outcomes) for outcomes in results.outcomes.values())
+    planned = sum(cell.seeds for cell in experiment.cells(size))
+    parts = [f"{experiment.paper}. `amity reproduce {experiment.name} --size {size}`."]
+    if experiment.note(size):
+        parts.append(f"Size `{size}`: {experiment.note(size)}.")
+    if experiment.expect:
+        parts.append(f"Expected: {experiment.expect}.")
+    if done < planned:
+        parts.append(f"{done} of {planned} runs are recorded so far.")
+    notes = {note for outcomes in results.outcomes.values() for one in outcomes for note in one.content["notes"]}
+    return parts + [f"Data: {note}." for note in sorted(notes)]
+
+
+class Summary(NamedTuple):
+    """A number over seeds: its mean and, of several, its sample standard deviation."""
+
+    mean: float
+    deviation: float | None
+
+    def __str__(self) -> str:
+        if math.isnan(self.mean):
+            return NONE
+        return f"{self.mean:.2f}" if self.deviation is None else f"{self.mean:.2f} ± {self.deviation:.2f}"
+
+
+def over_seeds(values: Sequence[float]) -> Summary:
+    measured = [value for value in values if not math.isnan(value)]
+    if not measured:
+        return Summary(math.nan, None)
+    return Summary(statistics.fmean(measured), statistics.stdev(measured) if len(measured) > 1 else None)
+
+
+def _axes(output: Output, results: Results) -> tuple[list[str], list[str]]:
+    rows = [row for row in results.rows if not output.rows or row in output.rows]
+    columns = [column for column in results.columns if not output.columns or column in output.columns]
+    return rows, columns
+
+
+def _table(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
+    rows, columns = _axes(output, results)
+    experiment = results.experiment
+    named = {column: experiment.label("columns", column) for column in columns}
+    with_paper = [c for c in columns if any(experiment.reported(row, c) is not None for row in rows)]
+    heads = [""] + [text for c in columns for text in ([named[c], "paper"] if c in with_paper else [named[c]])]
+    found = {(r, c): over_seeds([o.bmta for o in results.seeds(r, c)]) for r in rows for c in columns}
+    best = {
+        c: max((found[r, c].mean for r in rows if found[r, c].mean == found[r, c].mean), default=0) for c in columns
+    }
+    body = []
+    for row in rows:
+        texts = [experiment.label("rows", row)]
+        for column in columns:
+            summary = found[row, column]
+            texts.append(f"**{summary}**" if summary.mean == best[column] else str(summary))
+            if column in with_paper:
+                texts.append(_reported(experiment.reported(row, column)))
+        body.append(texts)
+    parts = [
+        "Best mean test accuracy over rounds (BMTA), in percent" + _seeds_note(results) + ".",
+        markdown(heads, body),
+        *claims(results, columns),
+        *_more(results, rows, columns),
+    ]
+    return parts, list(_long(results, rows, columns))
+
+
+def _reported(value: float | str | None) -> str:
+    return NONE if value is None else value if isinstance(value, str) else f"{value:.2f}"
+
+
+def _seeds_note(results: Results) -> str:
+    most = max(len(outcomes) for outcomes in results.outcomes.values())
+    return f", mean and standard deviation over up to {most} seeds" if most > 1 else ", one seed"
+
+
+def claims(results: Results, columns: Sequence[str]) -> Iterator[str]:
+    """Whether each claim of the paper was confirmed, comparison by comparison."""
+    lines = [_judged(claim, results, columns) for claim in results.experiment.claims]
+    if judged := [line for line in lines if line is not None]:
+        yield "What the paper says, and what was seen:"
+        yield "\n".join(judged)
+
+
+def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> str | None:
+    """A claim holds in a comparison if the mean over silos and seeds says so; clearly, if a paired test does too."""
+    label = results.experiment.label
+    held = clearly = 0
+    against: list[str] = []
+    for column in columns if not claim.columns else [name for name in columns if name in claim.columns]:
+        for above, below in ((a, b) for a in claim.above for b in claim.below):
+            better, worse = _paired(results, above, below, column)
+            if not better:
+                continue
+            difference = statistics.fmean(better) - statistics.fmean(worse)
+            p = evaluate.wilcoxon(better, worse).p
+            if difference > -claim.within:
+                held += 1
+                clearly += difference > 0 and p < 0.05
+            else:
+                names = f"{label('rows', above)} against {label('rows', below)} on {label('columns', column)}"
+                against.append(f"{names} {difference:+.2f} (p {_p(p)})")
+    total = held + len(against)
+    if not total:
+        return None
+    verdict = "confirmed" if held == total else "not confirmed" if not held else "confirmed in part"
+    detail = f"{held} of {total} comparisons, {clearly} of them with p < 0.05"
+    contrary = f"; contrary: {'; '.join(against)}" if against else ""
+    return f"- {claim.text}: **{verdict}** ({detail}{contrary})."
+
+
+def _more(results: Results, rows: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
+    """What BMTA, which selects a round on test data, does not tell."""
+    heads = ["", "", "last round", "chosen by validation", "worst silo", "spread", "block score"]
+    body = []
+    for column in columns:
+        for row in rows:
+            outcomes = results.seeds(row, column)
+            if not outcomes:
+                continue
+            labels = [results.experiment.label("columns", column), results.experiment.label("rows", row)]
+            numbers = [over_seeds([o.last for o in outcomes]), over_seeds([o.validated for o in outcomes])]
+            numbers += [over_seeds(_at_best(outcomes, key)) for key in ("worst", "spread")]
+            score = over_seeds([o.block_score for o in outcomes if o.block_score is not None])
+            body.append([*labels, *(str(number) for number in numbers), _score(score)])
+    yield "The last round, the round that validation data chose, and the silos at the best round:"
+    yield markdown(heads, body)
+    if results.chosen:
+        experiment = results.experiment
+        texts = [
+            f"{experiment.label('rows', row)} on {experiment.label('columns', column)} {value:g}"
+            for (row, column), value in results.chosen.items()
+        ]
+        yield f"Rates that validation data chose: {'; '.join(texts)}."
+
+
+def _score(score: Summary) -> str:
+    return "> 10,000" if score.mean > 10_000 else str(score)
+
+
+def _at_best(outcomes: Sequence[Outcome], key: str) -> list[float]:
+    values = [outcome.content["best"][key] for outcome in outcomes]
+    return [math.nan if value is None else value for value in values]
+
+
+def _long(results: Results, rows: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for column in columns:
+        for row in rows:
+            outcomes = results.seeds(row, column)
+            if not outcomes:
+                continue
+            bmta = over_seeds([o.bmta for o in outcomes])
+            peaks = [o.content["peak_gib"] for o in outcomes if o.content["peak_gib"] is not None]
+            values = (
+                row,
+                column,
+                results.experiment.reported(row, column),
+                bmta.mean,
+                bmta.deviation,
+                over_seeds([o.last for o in outcomes]).mean,
+                over_seeds([o.validated for o in outcomes]).mean,
+                over_seeds(_at_best(outcomes, "worst")).mean,
+                over_seeds(_at_best(outcomes, "spread")).mean,
+                over_seeds([o.block_score for o in outcomes if o.block_score is not None]).mean,
+                len(outcomes),
+                results.chosen.get((row, column)),
+                len(outcomes[0].rounds["round"]),
+                len(outcomes[0].silos),
+                sum(o.seconds for o in outcomes),
+                max(peaks, default=None),
+            )
+            yield dict(zip(LONG, (_cell(value) for value in values), strict=True))
+
+
+def _cell(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
+    """All pairs of rows, over silos, each at its best round; several seeds give more silos."""
+    rows, columns = _axes(output, results)
+    label = results.experiment.label
+    parts = [
+        "Wilcoxon signed-rank tests over silos, two-sided, each method at its best round; p-values after Holm's "
+        "correction over all pairs of a data set. A + says that the row's method is the better one on average.",
+    ]
+    lines: list[dict[str, Any]] = []
+    for column in columns:
+        there = [row for row in rows if results.seeds(row, column)]
+        pairs = [pair for pair in combinations(there, 2) if _paired(results, *pair, column)[0]]
+        if not pairs:
+            continue
+        tests, differences = [], []
+        for one, other in pairs:
+            a, b = _paired(results, one, other, column)
+            tests.append(evaluate.wilcoxon(a, b))
+            differences.append(statistics.fmean(x - y for x, y in zip(a, b, strict=True)))
+        adjusted = evaluate.holm([test.p for test in tests])
+        table = {pair: (p, d) for pair, p, d in zip(pairs, adjusted, differences, strict=True)}
+        for (one, other), test, p, difference in zip(pairs, tests, adjusted, differences, strict=True):
+            lines.append(
+                {
+                    "column": column,
+                    "row": one,
+                    "other": other,
+                    "mean_difference": f"{difference:.4f}",
+                    "p": f"{test.p:.3g}",
+                    "p_holm": f"{p:.3g}",
+                    "zeros": test.zeros,
+                }
+            )
+        body = []
+        for one in there:
+            texts = [label("rows", one)]
+            for other in there:
+                if (one, other) in table:
+                    p, difference = table[one, other]
+                elif (other, one) in table:
+                    p, difference = table[other, one][0], -table[other, one][1]
+                else:
+                    texts.append("")
+                    continue
+                texts.append(f"{'+' if difference > 0 else '−'} {_p(p)}")
+            body.append(texts)
+        parts += [f"**{label('columns', column)}**", markdown(["", *(label("rows", row) for row in there)], body)]
+    return parts, lines
+
+
+def _p(value: float) -> str:
+    return "<1e-4" if value < 1e-4 else f"{value:.4f}" if value < 0.1 else f"{value:.2f}"
+
+
+def _paired(results: Results, one: str, other: str, column: str) -> tuple[list[float], list[float]]:
+    """The same silos under two methods, of all seeds that both have."""
+    a: list[float] = []
+    b: list[float] = []
+    of_seed = {o.content["resolved"]["seed"]: o.accuracies for o in results.seeds(other, column)}
+    for outcome in results.seeds(one, column):
+        against = of_seed.get(outcome.content["resolved"]["seed"])
+        if against is not None:
+            both = [pair for pair in zip(outcome.accuracies, against, strict=True) if not any(map(math.isnan, pair))]
+            a += [x for x, _ in both]
+            b += [y for _, y in both]
+    return a, b
+
+
+def markdown(heads: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A table whose columns line up in plain text too."""
+    widths = [max(len(text) for text in column) for column in zip(heads, *body, strict=True)]
+
+    def line(texts: Sequence[str]) -> str:
+        return "| " + " | ".join(text.ljust(width) for text, width in zip(texts, widths, strict=True)) + " |"
+
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([line(heads), rule, *(line(texts) for texts in body)])

@@ -1,0 +1,231 @@
+"""`amity reproduce`: runs what is missing, skips what is recorded, goes on after an interruption."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from amity.cli import main
+from amity.config import Run
+from amity.experiments import outcome, reproduce, spec
+from amity.record import holds_run
+from amity.run import carry_out
+
+SMALL = """
+id = "T1"
+title = "A small table"
+paper = "Somebody, 2026"
+
+[run]
+data = "digits"
+setting = "practical"
+clients = 5
+model = "mlr"
+rounds = 2
+epochs = 1
+
+[columns.a]
+label = "A"
+[columns.b]
+label = "B"
+batch = 10
+
+[rows.separate]
+label = "Alone"
+[rows.heurfedamp]
+[rows.scaffold]
+choose.lr = [1e-7, 0.05]
+choose_rounds = 1
+
+[paper_values]
+separate = { a = 12.34 }
+
+[sizes.quick]
+seeds = 2
+[sizes.cpu]
+columns = ["a"]
+
+[[outputs]]
+kind = "table"
+[[outputs]]
+kind = "wilcoxon"
+
+[[claims]]
+text = "alone is better"
+above = ["separate"]
+below = ["heurfedamp"]
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "from" / "us").mkdir(parents=True)
+    (tmp_path / "from" / "us" / "small.toml").write_text(SMALL)
+    return tmp_path / "from"
+
+
+def _cli(*words: object) -> int:
+    import sys
+
+    old, sys.argv = sys.argv, ["amity", *map(str, words)]
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    finally:
+        sys.argv = old
+    return 0
+
+
+def _carry(calls: list[str]) -> reproduce.Carry:
+    def carry(prepared: object, place: Path) -> None:
+        calls.append(place.name)
+        carry_out(prepared, out=place, resume=holds_run(place))  # type: ignore[arg-type]
+
+    return carry
+
+
+def test_runs_what_is_missing_and_nothing_twice(root: Path, tmp_path: Path) -> None:
+    experiment = spec.read("us/small", root)
+    calls: list[str] = []
+    runner = reproduce.Runner(tmp_path / "out", _carry(calls))
+    assert reproduce.missing(experiment, "cpu", tmp_path / "out") == reproduce.total(experiment, "cpu") == 5
+    runner.complete(experiment, "cpu")
+    assert len(calls) == len(set(calls)) == 5
+    assert reproduce.missing(experiment, "cpu", tmp_path / "out") == 0
+    runner.complete(experiment, "cpu")
+    assert len(calls) == 5
+    runner.complete(experiment, "quick")  # shares the first column's first seed
+    assert len(set(calls)) == len(calls)
+    assert reproduce.missing(experiment, "quick", tmp_path / "out") == 0
+    assert not (tmp_path / "out" / reproduce.UNDER_WAY).exists()
+
+
+def test_the_recorded_outcome_is_the_runs_own(root: Path, tmp_path: Path) -> None:
+    experiment = spec.read("us/small", root)
+    runner = reproduce.Runner(tmp_path / "out", _carry([]), keep_runs=True)
+    run = experiment.cell("cpu", "heurfedamp", "a").run(0)
+    kept = runner.once(run)
+    again = outcome.read(tmp_path / "out", spec.key_of(run))
+    assert again is not None and again.content == json.loads(kept.path.read_text())
+    from amity.record import read
+
+    record = read(tmp_path / "out" / reproduce.UNDER_WAY / spec.key_of(run))
+    assert again.bmta == pytest.approx(record.results["bmta"], abs=1e-4)
+    assert again.accuracies == pytest.approx(record.results["per_client"], abs=1e-4)
+    for round, matrix in record.weights.items():
+        np.testing.assert_allclose(again.weights[round], matrix, atol=1e-3)
+    assert again.rounds["round"] == [1, 2]
+    counts = [sum(silo["test"]) for silo in (record.manifest or {})["silos"]]
+    pooled = sum(a * n for a, n in zip(record.lines[-1]["accuracy"], counts, strict=True)) / sum(counts)
+    assert again.rounds["pooled"][-1] == pytest.approx(pooled, abs=1e-4)
+
+
+def test_the_rate_with_the_better_validation_score_is_used(root: Path, tmp_path: Path) -> None:
+    experiment = spec.read("us/small", root)
+    runner = reproduce.Runner(tmp_path, _carry([]))
+    cell = experiment.cell("cpu", "scaffold", "a")
+    assert [run.val_fraction for _, run in cell.trials()] == [spec.VALIDATION] * 2
+    runner.complete(spec.only(experiment, ["scaffold"], ["a"]), "cpu")
+    results = reproduce.recorded(experiment, "cpu", tmp_path)
+    assert results.chosen == {("scaffold", "a"): 0.05}  # a rate of 1e-7 learns nothing
+    (final,) = results.seeds("scaffold", "a")
+    assert final.content["resolved"]["lr"] == 0.05
+    assert final.content["resolved"]["val_fraction"] == 0
+
+
+def test_an_interrupted_experiment_goes_on(root: Path, tmp_path: Path) -> None:
+    """Stopped after the first round of the first run: the second start continues it, and the results are equal."""
+    experiment = spec.only(spec.read("us/small", root), ["heurfedamp"], ["a"])
+    begun: list[int] = []
+
+    def stopping(prepared: object, place: Path) -> None:
+        def stop(line: dict[str, object]) -> None:
+            raise KeyboardInterrupt
+
+        carry_out(prepared, out=place, on_round=stop)  # type: ignore[arg-type]
+
+    def continuing(prepared: object, place: Path) -> None:
+        carry_out(
+            prepared,  # type: ignore[arg-type]
+            out=place,
+            resume=holds_run(place),
+            on_round=lambda line: begun.append(line["round"]),
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce.Runner(tmp_path / "one", stopping).complete(experiment, "cpu")
+    reproduce.Runner(tmp_path / "one", continuing).complete(experiment, "cpu")
+    assert begun == [2]
+    reproduce.Runner(tmp_path / "two", _carry([])).complete(experiment, "cpu")
+    one, two = (reproduce.recorded(experiment, "cpu", tmp_path / name) for name in ("one", "two"))
+    first, second = one.first("heurfedamp", "a"), two.first("heurfedamp", "a")
+    assert first is not None and second is not None
+    assert first.content["best"] == second.content["best"] and first.rounds == second.rounds
+
+
+def test_the_command_writes_the_table_beside_the_papers_numbers(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert _cli("reproduce", "us", "--from", root, "--out", out, "--size", "cpu", "--rows", "separate,heurfedamp") == 0
+    told = capsys.readouterr().out
+    text = (out / "us" / "cpu" / "small.md").read_text()
+    assert text.strip() in told
+    assert "12.34" in text and "Alone" in text and "alone is better: **" in text
+    with (out / "us" / "cpu" / "small.csv").open() as file:
+        rows = {row["row"]: row for row in csv.DictReader(file)}
+    found = outcome.read(out, spec.key_of(spec.read("us/small", root).cell("cpu", "separate", "a").run(0)))
+    assert found is not None
+    assert float(rows["separate"]["bmta"]) == pytest.approx(found.bmta, abs=1e-3)
+    assert rows["separate"]["paper"] == "12.34" and rows["heurfedamp"]["paper"] == ""
+    assert (out / "us" / "cpu" / "small-wilcoxon.csv").exists()
+    assert _cli("reproduce", "--from", root, "--out", out, "--json") == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert listed["name"] == "us/small" and listed["cpu"] == {"runs": 5, "recorded": 2}
+
+
+def test_no_run_shows_what_is_there(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli("reproduce", "us/small", "--from", root, "--out", tmp_path / "out", "--no-run") == 0
+    assert not (tmp_path / "out").exists()
+    assert "0 of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nobody/nothing"], "no experiment is called 'nobody/nothing'"),
+        (["us/small", "--size", "huge"], "huge"),
+        (["us/small", "--rows", "nobody"], "nobody"),
+        (["us/small", "--columns", "a,,b"], "--columns needs names"),
+    ],
+)
+def test_mistakes_get_one_line(
+    words: list[str], said: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _cli("reproduce", *words, "--from", root, "--out", tmp_path / "out") == 2
+    complaint = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.split("'")[-2 if "'" in said else 0] in complaint and complaint.startswith("amity: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_outcome_is_named(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = spec.read("us/small", root).cell("cpu", "separate", "a").run(0)
+    path = outcome.path_of(tmp_path / "out", spec.key_of(run))
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    assert _cli("reproduce", "us/small", "--from", root, "--out", tmp_path / "out", "--size", "cpu") == 2
+    assert str(path.name) in capsys.readouterr().err.replace("\n", "")
+
+
+def test_a_key_names_what_matters_and_nothing_else() -> None:
+    run = Run(method="separate")
+    assert spec.key_of(run) == spec.key_of(Run(method="separate", workers=1, engine="loop", device="cpu"))
+    others = [Run(method="fedavg"), Run(method="separate", seed=1), Run(method="separate", rounds=21)]
+    others += [Run(method="separate", settings={"init": "independent"}), Run(method="separate", setting="iid")]
+    keys = {spec.key_of(other) for other in (run, *others)}
+    assert len(keys) == 1 + len(others)

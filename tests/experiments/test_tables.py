@@ -1,0 +1,144 @@
+"""Tables of outcomes that were made up: every number in them can be worked out by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amity.experiments import tables
+from amity.experiments.outcome import Outcome
+from amity.experiments.reproduce import Results
+from amity.experiments.spec import Experiment
+
+CONTENT: dict[str, Any] = {
+    "id": "T",
+    "title": "Made up",
+    "paper": "Nobody",
+    "columns": {"x": {"label": "Data X"}, "y": {}},
+    "rows": {"good": {"label": "Good"}, "bad": {}},
+    "paper_values": {"good": {"x": 91.5}},
+    "run": {"rounds": 2},
+    "sizes": {"quick": {"note": "everything is small", "seeds": 2}},
+    "claims": [{"text": "good is better", "above": ["good"], "below": ["bad"]}],
+}
+
+
+def outcome(accuracies: list[float], seed: int = 0) -> Outcome:
+    mean = sum(accuracies) / len(accuracies)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in accuracies) / len(accuracies))
+    at = {"round": 1, "mean": mean, "worst": min(accuracies), "spread": spread, "accuracy": accuracies}
+    content = {
+        "resolved": {"seed": seed},
+        "notes": ["a subset"],
+        "block_score": None,
+        "best": at,
+        "last": {**at, "mean": mean - 1},
+        "validated": None,
+        "seconds": 3.0,
+        "peak_gib": None,
+        "silos": [str(silo) for silo in range(len(accuracies))],
+        "rounds": {"round": [1, 2]},
+    }
+    return Outcome(Path("nowhere.json"), content)
+
+
+def results(outcomes: dict[tuple[str, str], list[Outcome]], **changes: Any) -> Results:
+    return Results(Experiment("us/made-up", {**CONTENT, **changes}), "quick", outcomes, {})
+
+
+SEVERAL = results(
+    {
+        ("good", "x"): [outcome([90, 94]), outcome([94, 98], 1)],  # means 92 and 96
+        ("bad", "x"): [outcome([80, 84])],
+        ("good", "y"): [outcome([50, 60])],
+    }
+)
+
+
+def _table(which: Results) -> str:
+    (output, *_) = which.experiment.outputs
+    return "\n\n".join(tables.made(output, which)[0])
+
+
+def test_the_mean_and_the_sample_deviation_over_seeds_stand_beside_the_papers_value() -> None:
+    text = _table(SEVERAL)
+    deviation = math.sqrt(((92 - 94) ** 2 + (96 - 94) ** 2) / (2 - 1))
+    (line,) = [line for line in text.splitlines() if line.startswith("| Good ")]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["Good", f"**94.00 ± {deviation:.2f}**", "91.50", "**55.00**"]
+    (line,) = [line for line in text.splitlines() if line.startswith("| bad ")]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == ["bad", "82.00", "–", "–"]
+
+
+def test_the_head_says_what_was_scaled_down_and_what_is_missing() -> None:
+    text = "\n".join(tables.heading(SEVERAL))
+    assert "everything is small" in text and "4 of 8 runs are recorded" in text and "a subset" in text
+
+
+def test_the_long_form_has_a_line_for_every_cell_that_is_there() -> None:
+    (output, *_) = SEVERAL.experiment.outputs
+    lines = tables.made(output, SEVERAL)[1]
+    assert [(line["row"], line["column"]) for line in lines] == [("good", "x"), ("bad", "x"), ("good", "y")]
+    first = lines[0]
+    assert first["bmta"] == "94" and first["last"] == "93" and first["seeds"] == 2 and first["worst"] == "92"
+
+
+def test_a_claim_is_judged_by_the_comparisons_that_were_run() -> None:
+    assert "good is better: **confirmed** (1 of 1 comparisons" in _table(SEVERAL)
+    both = {("good", "x"): [outcome([90, 94])], ("bad", "x"): [outcome([80, 84])]}
+    contrary = {("good", "y"): [outcome([70, 70])], ("bad", "y"): [outcome([80, 84])]}
+    assert "**confirmed in part** (1 of 2" in _table(results({**both, **contrary}))
+    told = _table(results(contrary))
+    assert "**not confirmed** (0 of 1" in told and "-12.00" in told
+    assert "good is better" not in _table(results({("good", "x"): [outcome([90, 94])]}))
+
+
+def test_a_claim_may_allow_a_margin() -> None:
+    claim = {"text": "as good", "above": ["bad"], "below": ["good"], "within": 12.5}
+    outcomes = {("good", "x"): [outcome([90, 94])], ("bad", "x"): [outcome([80, 84])]}
+    assert "as good: **confirmed**" in _table(results(outcomes, claims=[claim]))
+    assert "as good: **not confirmed**" in _table(results(outcomes, claims=[{**claim, "within": 9.0}]))
+
+
+def test_p_values_are_those_of_the_paired_test_and_silos_pair_within_a_seed() -> None:
+    good = [outcome([90, 91, 92, 93, 94, 95, 96, 97]), outcome([70, 71, 72, 73, 74, 75, 76, 77], 1)]
+    bad = [
+        outcome([69, 70, 71, 72, 73, 74, 75, 70], 1),
+        outcome([80, 82, 83, 85, 86, 88, 89, 91]),
+    ]  # seeds in any order
+    kinds = [{"kind": "wilcoxon"}]
+    which = results({("good", "x"): good, ("bad", "x"): bad}, outputs=kinds)
+    (output,) = which.experiment.outputs
+    parts, (line,) = tables.made(output, which)
+    mine, others = (one.accuracies + two.accuracies for one, two in ((good[0], good[1]), (bad[1], bad[0])))
+    pairs = list(zip(mine, others, strict=True))
+    from scipy.stats import wilcoxon
+
+    expected = wilcoxon([a - b for a, b in pairs], correction=False, method="asymptotic").pvalue
+    assert float(line["p"]) == pytest.approx(expected, rel=1e-2)
+    assert float(line["mean_difference"]) == pytest.approx(sum(a - b for a, b in pairs) / len(pairs), abs=1e-3)
+    signs = {text.split("|")[1].strip(): ("+" in text, "−" in text) for text in parts[-1].splitlines()[2:]}
+    assert signs == {"Good": (True, False), "bad": (False, True)}
+
+
+@given(st.lists(st.lists(st.text("ab|c ", max_size=5), min_size=2, max_size=2), max_size=4))
+def test_columns_of_markdown_line_up(body: list[list[str]]) -> None:
+    lines = tables.markdown(["one", "two"], body).splitlines()
+    assert len(lines) == 2 + len(body) and len({len(line) for line in lines}) == 1
+
+
+def test_files_are_written_and_nothing_where_nothing_is_recorded(tmp_path: Path) -> None:
+    (output, *_) = SEVERAL.experiment.outputs
+    written = tables.write(output, SEVERAL, tmp_path)
+    assert sorted(path.name for path in written) == ["made-up.csv", "made-up.md"]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "made-up.csv").read_text())))
+    assert [row["row"] for row in rows] == ["good", "bad", "good"] and list(rows[0]) == list(tables.LONG)
+    assert tables.write(output, results({}), tmp_path / "none") == []
+    assert not (tmp_path / "none").exists()
