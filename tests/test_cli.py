@@ -38,7 +38,9 @@ MODEL_BYTES = 4 * (20 * 10 + 10)  # mlr on synthetic: 20 features, 10 classes, f
 
 SUMMARY = [
     *("method", "data", "setting", "model", "clients", "rounds", "seed"),
-    *("bmta", "best_round", "last", "worst", "per_client", "seconds", "bytes_up", "bytes_down", "bytes_eval"),
+    *("score", "best", "bmta", "best_round", "last", "worst", "per_client"),
+    *("validated", "validated_round", "validated_per_client", "metrics"),
+    *("seconds", "bytes_up", "bytes_down", "bytes_eval"),
     *("block_score", "engine", "version"),
 ]
 

@@ -8,7 +8,9 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from test_cli import Amity, amity, config, refused, worked  # noqa: F401
 
@@ -155,8 +157,38 @@ def test_a_run_on_a_folder_dealt_anew(amity: Amity, tmp_path: Path) -> None:
     assert config(tmp_path / "runs" / "fedavg-clinics-iid-0")["clients"] == 5
 
 
-def test_quantities_are_refused_before_anything_is_written(amity: Amity, tmp_path: Path) -> None:
+def test_a_comparison_on_quantities(amity: Amity, tmp_path: Path) -> None:
+    """Each silo with a unit and a level of its own; the labels are a linear rule of the features."""
     (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "a.csv").write_text("x,target\n1,0.5\n2,1.5\n3,2\n4,2.5\n")
-    refused(amity("run", "separate", "--data", "folder:own", *QUICK), "quantities")
-    assert not (tmp_path / "runs").exists()
+    rng = np.random.default_rng(0)
+    for number, name in enumerate(("kelvin", "celsius", "metres")):
+        x = rng.normal(size=(60, 2))
+        y = 10.0**number * (x @ [2.0, -1.0] + 3.0)
+        rows = "\n".join(f"{a},{b},{c}" for (a, b), c in zip(x, y, strict=True))
+        (tmp_path / "own" / f"{name}.csv").write_text(f"first,second,target\n{rows}\n")
+    words = "--model mlr --optimizer sgd --lr 0.1 --rounds 20 --seed 1".split()
+    said = amity("compare", "separate", "fedavg", "--data", "folder:own", *words, "--out", "both")
+    worked(said)
+    assert "Best R² %" in said.out and "BMTA" not in said.out
+    for method, least in (("separate", 99), ("fedavg", 90)):  # samples differ in mean and deviation, labels thereby
+        summary = summary_of(tmp_path / "both" / method)
+        assert summary["score"] == "r2" and summary["bmta"] is None
+        assert summary["last"] > least and min(summary["per_client"]) > least
+        mean = summary["metrics"]["last"]
+        assert 0 < mean["mae"] <= mean["rmse"] < 0.1**0.5 * 111 * 5**0.5  # R2 > 0.9 of these deviations, summed
+    scales = json.loads((tmp_path / "both" / "separate" / "facts.json").read_text())["scales"]
+    assert scales["metres"] == pytest.approx([300, 100 * 5**0.5], rel=0.3)
+    errors = np.load(tmp_path / "both" / "separate" / "predictions" / "metres.npz")["last"]
+    worst = summary_of(tmp_path / "both" / "separate")["metrics"]["last_per_client"]["rmse"][2]
+    assert (errors**2).mean() ** 0.5 == pytest.approx(worst, rel=1e-4)
+    page = (tmp_path / "both" / "report.html").read_text()
+    for text in ("R² per round", "RMSE", "MAE", "Best R² %"):
+        assert text in page
+    assert "ccuracy" not in page.split("<script")[0]
+    worked(amity("run", "fedavg", "--data", "synthetic", "--clients", "3", *QUICK, "--out", "classes"))
+    refused(amity("report", "both", "classes", "--out", "mixed.html"), "no score in common")
+
+
+def summary_of(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((path / "summary.json").read_text())
+    return found

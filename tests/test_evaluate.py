@@ -113,6 +113,42 @@ def test_wilcoxon_refuses_unequal_lengths() -> None:
         evaluate.wilcoxon([1.0], [1.0, 2.0])
 
 
+def test_holm_by_hand() -> None:
+    """Sorted .01 .02 .03 .04, times 4 3 2 1: .04 .06 .06 .04, and none below the one before it."""
+    assert evaluate.holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert evaluate.holm([0.5, 0.6]) == [1.0, 1.0] and evaluate.holm([0.2]) == [0.2] and evaluate.holm([]) == []
+    left, right = evaluate.holm([NAN, 0.03])
+    assert math.isnan(left) and right == 0.03
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.001, 0.999))
+def test_holm_rejects_what_the_step_down_procedure_rejects(p_values: list[float], level: float) -> None:
+    """The definition: from the smallest on, reject while p <= level / hypotheses left, then stop."""
+    rejected: set[int] = set()
+    for place in sorted(range(len(p_values)), key=p_values.__getitem__):
+        left = len(p_values) - len(rejected)
+        if p_values[place] * left > level:
+            break
+        rejected.add(place)
+    adjusted = evaluate.holm(p_values)
+    equal = {place for place, p in enumerate(adjusted) if p <= level}
+    assert equal == rejected
+    assert all(old <= new <= 1 for old, new in zip(p_values, adjusted, strict=True))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=9))
+def test_mean_and_deviation_over_seeds(values: list[float]) -> None:
+    found = evaluate.over_seeds(values)
+    assert found == pytest.approx((np.mean(values), np.std(values, ddof=1)), abs=1e-6)
+
+
+def test_seeds_as_text() -> None:
+    assert str(evaluate.over_seeds([90.0, 92.0])) == "91.00 ± 1.41"
+    assert str(evaluate.over_seeds([90.0])) == "90.00"
+    assert evaluate.over_seeds([NAN, 90.0, 92.0]) == evaluate.over_seeds([90.0, 92.0])  # a run without the number
+    assert all(math.isnan(number) for number in evaluate.over_seeds([]))
+
+
 def test_attention_that_is_another_method_is_said_after_several_rounds() -> None:
     trouble = evaluate.attention_trouble
     assert "separate" in (trouble([5.0, 1.0, 1.005, 1.0], [5, 5, 5, 5]) or "")

@@ -35,7 +35,7 @@ FACTS: dict[str, Any] = {
     "groups": [0, 0, 1],
 }
 SUMMARY_KEYS = (
-    "method data setting model clients rounds seed bmta best_round last worst per_client "
+    "method data setting model clients rounds seed score best bmta best_round last worst per_client "
     "validated validated_round validated_per_client metrics seconds "
     "bytes_up bytes_down bytes_eval block_score engine version"
 ).split()
@@ -147,6 +147,8 @@ def test_summary_by_hand(tmp_path: Path) -> None:
     assert summary == {
         **{key: value for key, value in FACTS.items() if key != "groups"},
         "rounds": 4,
+        "score": "accuracy",
+        "best": 75.0,
         "bmta": 75.0,
         "best_round": 2,
         "last": pytest.approx(175 / 3),

@@ -20,7 +20,7 @@ from rich.console import Console
 from amity.contract import InputError, Progress, Round, Score
 from amity.record import Record, Recorder, read
 from amity.report import compare_table, figures, write_holdings, write_report
-from amity.report.table import labels, rows
+from amity.report.table import labels, p_values, rows
 
 EVIL = "<img src=x onerror=alert(1)></script>"
 SILOS = ["a", EVIL, "c", 'd"']
@@ -35,12 +35,15 @@ def a_run(
     *,
     groups: list[int] | None = GROUPS,
     finish: bool = True,
+    seed: int = 0,
+    metrics: dict[str, float] | None = None,
+    val: float | None = None,
 ) -> Record:
-    facts = dict(data="digits", setting=EVIL, model="mlp", clients=4, seed=0, engine="simulate", version="0.1")
+    facts = dict(data="digits", setting=EVIL, model="mlp", clients=4, seed=seed, engine="simulate", version="0.1")
     config = {"rounds": len(right), "method": method, "note": EVIL}
     recorder = Recorder.create(path, config, SILOS, {"method": method, "groups": groups, **facts})
     for number, counts in enumerate(right, start=1):
-        scores = [Score(torch.arange(10) < count, 1.0) for count in counts]
+        scores = [Score(torch.arange(10) < count, 1.0, metrics or {}, val) for count in counts]
         recorder.add(
             Round(
                 round=number,
@@ -104,6 +107,27 @@ class Page(HTMLParser):
             self.scripts[-1] += data
         else:
             self.text += data
+
+
+def test_p_values_against_the_best_run(tmp_path: Path) -> None:
+    """Four silos, all better by different amounts: the exact p of one test is 2 / 2^4, of two after Holm twice that."""
+    best = a_run(tmp_path / "best", "apple", [(9, 10, 8, 7)])
+    worse = a_run(tmp_path / "worse", "separate", [(8, 8, 5, 3)])
+    worst = a_run(tmp_path / "worst", "fedavg", [(5, 8, 7, 1)])
+    assert p_values([worse, best]) == [0.125, None]
+    assert p_values([worse, best, worst]) == [0.25, None, 0.25]
+    assert p_values([best]) is None
+    other = a_run(tmp_path / "other", "fedprox", [(5, 8, 7, 1)], seed=1)
+    assert p_values([best, other]) is None  # another split of the data
+
+
+def test_more_metrics_are_shown_where_there_are_some(records: list[Record], tmp_path: Path) -> None:
+    assert "More metrics" not in Page(write_report(records, tmp_path / "plain.html")).text
+    named = {"balanced_accuracy": 61.234, "auroc": 71.119}
+    runs = [a_run(tmp_path / name, name, [(5, 5, 5, 6)], metrics=named, val=33.0) for name in ("apple", "fedavg")]
+    text = Page(write_report(runs, tmp_path / "more.html")).text
+    for word in ("More metrics", "Balanced accuracy %", "AUROC %", "Validated %", "61.23", "71.12", "52.50", "1.0000"):
+        assert word in text
 
 
 def test_a_report_of_several_runs(records: list[Record], tmp_path: Path) -> None:
@@ -182,14 +206,14 @@ def test_the_heat_map_without_groups_keeps_the_order(tmp_path: Path) -> None:
 
 def test_rows_by_hand(records: list[Record]) -> None:
     separate, fedamp, apple = rows(records)
-    assert (separate.bmta, separate.spread, separate.block_score, separate.best) == (60.0, 0.0, None, False)
+    assert (separate.best_mean, separate.spread, separate.block_score, separate.best) == (60.0, 0.0, None, False)
     # The first round has mean 80 as well as the second: it counts, with 90, 90, 90, 50 percent.
-    assert (fedamp.bmta, fedamp.last, fedamp.worst, fedamp.best) == (80.0, 80.0, 50.0, True)
+    assert (fedamp.best_mean, fedamp.last, fedamp.worst, fedamp.best) == (80.0, 80.0, 50.0, True)
     assert fedamp.spread == pytest.approx(np.sqrt(300))
     # Within: .1, .2, .3; between, without the row that was not asked: 0, 0, .1, .1, 0, 0.
     assert fedamp.block_score == pytest.approx(0.2 / (0.2 / 6))
     assert (fedamp.up, fedamp.down) == (2.0, 4.0)
-    assert (apple.bmta, apple.seconds) == (70.0, 1.0)
+    assert (apple.best_mean, apple.seconds) == (70.0, 1.0)
 
 
 def test_runs_of_one_method_are_told_apart(tmp_path: Path) -> None:
@@ -226,7 +250,7 @@ def test_the_table_marks_the_best_and_takes_names_as_text(tmp_path: Path) -> Non
 
 def test_a_run_without_a_round_can_be_shown(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", "fedamp", [], finish=False)
-    assert rows([run])[0].bmta is None
+    assert rows([run])[0].best_mean is None
     assert compare_table([run]).row_count == 1
     assert "fedamp" in Page(write_report([run], tmp_path)).text
 

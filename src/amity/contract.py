@@ -39,7 +39,14 @@ class Split(NamedTuple):
     """Examples and their labels."""
 
     x: Tensor  # [n, ...]
-    y: Tensor  # [n] int64
+    y: Tensor  # [n] int64: the class; floating point: the quantity
+
+
+class Scale(NamedTuple):
+    """How a silo's labels were standardised, where they are quantities: (quantity - zero) / unit."""
+
+    zero: float = 0.0
+    unit: float = 1.0
 
 
 class Silo(NamedTuple):
@@ -50,6 +57,7 @@ class Silo(NamedTuple):
     test: Split
     val: Split | None = None
     group: int | None = None  # the distribution it was drawn from, where that is known (simulation)
+    scale: Scale = Scale()
 
 
 class Data(NamedTuple):
@@ -220,14 +228,21 @@ def nbytes(state: State) -> int:
 class Score(NamedTuple):
     """One client's evaluated model on its own test set."""
 
-    right: Tensor  # [n] bool, per test example
+    each: Tensor  # [n] per test example: right or wrong (bool), or the error of a quantity, prediction less truth
     loss: float  # summed over the examples
     metrics: Mapping[str, float] = {}  # by name, NaN where undefined: see metrics.py
     val: float | None = None  # the main score on its validation data, where it has some
 
     @property
+    def right(self) -> Tensor:
+        """Which test examples are right, where labels are classes."""
+        return self.each
+
+    @property
     def main(self) -> float:
-        """The score that rounds and methods are compared by, in percent: the accuracy. NaN without examples."""
+        """What rounds and methods are compared by, in percent: the accuracy, or R2 of quantities. NaN if undefined."""
+        if "r2" in self.metrics:
+            return self.metrics["r2"]
         return 100 * int(self.right.sum()) / len(self.right) if len(self.right) else math.nan
 
 

@@ -1,11 +1,13 @@
-"""Numbers about a run: accuracy over silos, the best round, who learns from whom, paired tests.
+"""Numbers about runs: scores over silos, the best round, who learns from whom, paired tests, seeds.
 
-Accuracies are in percent, one per silo. NaN stands for a silo without test examples: no mean counts it.
+Scores are in percent, one per silo: accuracies, or R2 where labels are quantities. NaN stands for a silo without test
+examples, or where the score is undefined: no mean counts it.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -132,3 +134,33 @@ def wilcoxon(a: Sequence[float], b: Sequence[float]) -> Wilcoxon:
     ties = len(np.unique(np.abs(changed))) < len(changed)
     how = "exact" if len(changed) <= 25 and not ties else "asymptotic"
     return Wilcoxon(float(signed_rank(changed, correction=False, method=how).pvalue), zeros)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values of a family of tests, adjusted so that all are right at once with the chance that each one promises.
+
+    The k-th smallest of n is multiplied by n - k + 1, is at least as large as the one before it and at most 1 (Holm,
+    1979). NaN, a test that was not made, stays and does not count.
+    """
+    order = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
+    adjusted, largest = list(p_values), 0.0
+    for k, (p, place) in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - k) * p))
+        adjusted[place] = largest
+    return adjusted
+
+
+class Seeds(NamedTuple):
+    """A number over runs that differ in their seed only."""
+
+    mean: float
+    deviation: float  # of the sample, ddof 1; NaN for fewer than two runs
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" + ("" if math.isnan(self.deviation) else f" ± {self.deviation:.2f}")
+
+
+def over_seeds(values: Sequence[float]) -> Seeds:
+    """Mean and sample standard deviation: the seeds are a sample of all that there could be."""
+    known = _measured(values)
+    return Seeds(mean(known), statistics.stdev(known) if len(known) > 1 else math.nan)

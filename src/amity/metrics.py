@@ -8,11 +8,19 @@
 All are shares in percent, as accuracies are; NaN where undefined, as the AUROC of one class is. With two classes the
 AUROC of either is that of the other: the usual binary one. Probabilities are the softmax of the outputs.
 
+Where labels are quantities:
+
+    R2      1 - sum of squared errors / sum of squared distances from the mean of the true labels, in percent; it is
+            the main score there. 100: perfect, 0: as good as that mean, below: worse. NaN where all labels are equal
+    RMSE    root of the mean squared error, in the unit of the labels
+    MAE     mean absolute error, in the unit of the labels
+
 Silos are measured together, since a call for each would cost more than the counting does.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,7 +36,14 @@ TITLES = {
     "balanced_accuracy": "balanced accuracy",
     "macro_f1": "macro F1",
     "auroc": "AUROC",
+    "r2": "R²",
+    "rmse": "RMSE",
+    "mae": "MAE",
 }
+"""What metrics are called; the first of either kind, accuracy or R2, is the main score."""
+
+UNITS = ("rmse", "mae")
+"""Metrics in the unit of the labels; all others are in percent."""
 
 _BLOCK_NUMBERS = 1 << 20  # scores that are sorted at a time
 
@@ -52,6 +67,17 @@ def of_classes(outputs: Tensor, y: Tensor, sizes: Sequence[int]) -> list[dict[st
         "auroc": _mean(area, ~np.isnan(area)),
     }
     return [{name: 100 * float(values[at]) for name, values in found.items()} for at in range(len(places))]
+
+
+def of_quantities(errors: Tensor, y: Tensor, sizes: Sequence[int]) -> list[dict[str, float]]:
+    """Every silo's metrics, from errors (prediction less truth) in the labels' unit.  # [sum(sizes)]"""
+    found = []
+    for error, truth in zip(errors.double().split(list(sizes)), y.double().split(list(sizes)), strict=True):
+        square = error.square().mean().item()  # NaN without examples
+        around = (truth - truth.mean()).square().mean().item()
+        r2 = 100 * (1 - square / around) if around > 0 else math.nan
+        found.append({"r2": r2, "rmse": math.sqrt(square), "mae": error.abs().mean().item()})
+    return found
 
 
 def _mean(values: Array, counted: Array) -> Array:

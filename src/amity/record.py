@@ -6,7 +6,7 @@
     rounds.jsonl                 one line per round
     weights.npz                  collaboration weights, "round_0001" ... [m, m], where the method has them
     models/<silo>.safetensors    personal models
-    predictions/<silo>.npz       right or wrong per test example, at the best and at the last round
+    predictions/<silo>.npz       right or wrong per test example, or a quantity's error, at the best and the last round
     checkpoint/                  all that is needed to continue
     summary.json                 the results; written last
 
@@ -319,14 +319,14 @@ def _load_checkpoint(path: Path, clients: int) -> _Saved | None:
         raise InputError(f"{folder} cannot be read ({error}): delete it to start from round 1") from error
 
 
-def _line(round: Round, silos: Sequence[str]) -> dict[str, Any]:
+def _line(round: Round, silos: Sequence[str], main: str) -> dict[str, Any]:
     number = math.nan
     if round.weights is not None:
         numbers = evaluate.collaborators(round.weights.detach().cpu().numpy())
         number = evaluate.mean(numbers.tolist())
     line = {
         "round": round.round,
-        **_scored(round.scores),
+        **_scored(round.scores, main),
         "bytes_up": round.bytes_up,
         "bytes_down": round.bytes_down,
         "bytes_eval": round.bytes_eval,
@@ -343,38 +343,49 @@ def _line(round: Round, silos: Sequence[str]) -> dict[str, Any]:
     return {key: _plain(value) for key, value in line.items()}
 
 
-def _scored(scores: Sequence[Score] | None) -> dict[str, Any]:
+def _scored(scores: Sequence[Score] | None, main: str) -> dict[str, Any]:
     """What a line says about the silos' models; null all over in a round without evaluation."""
     if scores is None:
-        return dict.fromkeys(("mean", "worst", "val", "metrics", "accuracy", "loss", "per_silo"))
-    counts = [len(score.right) for score in scores]
-    main = [score.main for score in scores]
-    per_silo = {name: [score.metrics[name] for score in scores] for name in scores[0].metrics}
+        return dict.fromkeys(("mean", "worst", "val", "metrics", main, "loss", "per_silo"))
+    counts = [len(score.each) for score in scores]
+    values = [score.main for score in scores]
+    per_silo = {name: [score.metrics[name] for score in scores] for name in scores[0].metrics if name != main}
     return {
-        "mean": evaluate.mean(main),
-        "worst": evaluate.worst(main),
+        "mean": evaluate.mean(values),
+        "worst": evaluate.worst(values),
         "val": evaluate.mean([math.nan if score.val is None else score.val for score in scores]),
         "metrics": {name: evaluate.mean(values) for name, values in per_silo.items()},
-        "accuracy": main,
+        main: values,
         "loss": [s.loss / n if n else math.nan for s, n in zip(scores, counts, strict=True)],
-        "per_silo": {name: [round(value, 4) for value in values] for name, values in per_silo.items()},
+        "per_silo": {name: [float(f"{value:.6g}") for value in values] for name, values in per_silo.items()},
     }
 
 
 def evaluated(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rounds that were evaluated; with `evaluate_every` not all are."""
-    return [line for line in lines if line["accuracy"] is not None]
+    return [line for line in lines if _per_client(line) is not None]
 
 
-def _accuracies(line: Mapping[str, Any]) -> list[float]:
-    return [math.nan if value is None else value for value in line["accuracy"]]
+def _per_client(line: Mapping[str, Any]) -> list[float | None] | None:
+    """Every silo's main score in a round: accuracy, or R2 where labels are quantities."""
+    found: list[float | None] | None = line["r2"] if "r2" in line else line["accuracy"]
+    return found
+
+
+def _values(line: Mapping[str, Any]) -> list[float]:
+    return [math.nan if value is None else value for value in _per_client(line) or ()]
 
 
 def _best(lines: Iterable[Mapping[str, Any]]) -> evaluate.Best | None:
     best = None
     for line in evaluated(lines):
-        best = evaluate.better(best, line["round"], _accuracies(line))
+        best = evaluate.better(best, line["round"], _values(line))
     return best
+
+
+def score_of(facts: Mapping[str, Any]) -> str:
+    """The name of the main score: "accuracy", or "r2" where labels are quantities."""
+    return str(facts.get("score", "accuracy"))
 
 
 def _validated(lines: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -389,18 +400,21 @@ def _summarise(
     """The results of the rounds so far. The order of the keys is part of the format."""
     best, measured, validated = _best(lines), evaluated(lines), _validated(lines)
     told = {key: facts[key] for key in TOLD}
+    main = score_of(facts)
     summary = {
         **{key: told[key] for key in ("method", "data", "setting", "model", "clients")},
         "rounds": len(lines),
         "seed": told["seed"],
-        "bmta": best.mean if best else None,
+        "score": main,
+        "best": best.mean if best else None,
+        "bmta": best.mean if best and main == "accuracy" else None,
         "best_round": best.round if best else None,
         "last": measured[-1]["mean"] if measured else None,
         "worst": evaluate.worst(best.accuracies) if best else None,
         "per_client": best.accuracies if best else [],
         "validated": validated["mean"] if validated else None,
         "validated_round": validated["round"] if validated else None,
-        "validated_per_client": validated["accuracy"] if validated else None,
+        "validated_per_client": validated[main] if validated else None,
         "metrics": {
             "best": lines[best.round - 1].get("metrics") if best else None,
             "validated": validated["metrics"] if validated else None,
@@ -427,7 +441,7 @@ class Recorder:
         self.lines: list[dict[str, Any]] = []
         self._files = file_names(silos)
         self._best: evaluate.Best | None = None
-        self._right: dict[str, list[Tensor]] = {"best": [], "last": []}  # per silo: [n] bool
+        self._right: dict[str, list[Tensor]] = {"best": [], "last": []}  # per silo: Score.each
         self._began = time.perf_counter()
         self._saved = self._began
 
@@ -516,7 +530,7 @@ class Recorder:
         """Record one round; gives back its line of `rounds.jsonl`."""
         if round.round != len(self.lines) + 1:
             raise ValueError(f"rounds come in order: expected {len(self.lines) + 1}, got {round.round}")
-        line = _line(round, self.silos)
+        line = _line(round, self.silos, score_of(self.facts))
         recent = [*self.lines[1 - evaluate.SEVERAL :], line]
         trouble = evaluate.attention_trouble([r["collaborators"] for r in recent], [len(r["epochs"]) for r in recent])
         if trouble is not None:
@@ -527,8 +541,8 @@ class Recorder:
         self.lines.append(line)
         if round.scores is None:
             return line
-        self._right["last"] = [score.right.detach().cpu() for score in round.scores]
-        self._best = evaluate.better(self._best, round.round, _accuracies(line))
+        self._right["last"] = [score.each.detach().cpu() for score in round.scores]
+        self._best = evaluate.better(self._best, round.round, _values(line))
         if self._best.round == round.round:
             self._right["best"] = self._right["last"]
         return line
@@ -690,7 +704,7 @@ class Record:
 
     @cached_property
     def predictions(self) -> dict[str, dict[str, Array]]:
-        """By silo: "best" and "last", right or wrong per test example. Empty while a run is under way."""
+        """By silo: "best" and "last", `Score.each` of its test examples. Empty while a run is under way."""
         names = file_names(self.silos)
         files = {silo: self.path / PREDICTIONS / f"{names[silo]}.npz" for silo in self.silos}
         return {silo: _load_arrays(file) for silo, file in files.items() if file.exists()}

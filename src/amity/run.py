@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from amity import methods, models, record
 from amity.config import Run
-from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Solver, Validating
+from amity.contract import Federation, InputError, Method, Model, Particular, Progress, Scale, Solver, Validating
 from amity.data import Silos, deal, load
 from amity.data.fetch import Notify as Fetching
 from amity.data.settings import resolve
@@ -49,22 +49,49 @@ class Result:
     path: Path | None
     _task: Task
     _models: dict[str, Model]
+    _scales: dict[str, Scale]
 
     @property
     def bmta(self) -> float:
         """The best mean test accuracy over rounds, in percent."""
+        if self.summary["bmta"] is None:
+            raise InputError("quantities have no accuracy: see best and scores of this result")
         return float(self.summary["bmta"])
+
+    @property
+    def best(self) -> float:
+        """The best mean score over rounds, in percent: accuracy, or R2 where labels are quantities."""
+        return float(self.summary["best"])
 
     @property
     def accuracy(self) -> dict[str, float]:
         """Each silo's test accuracy in the last round, in percent."""
-        return dict(zip(self._models, self.lines[-1]["accuracy"], strict=True))
+        if self.summary["score"] != "accuracy":
+            raise InputError("quantities have no accuracy: see best and scores of this result")
+        return self.scores
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Each silo's score in the last round, in percent: accuracy, or R2 where labels are quantities."""
+        return dict(zip(self._models, self.lines[-1][self.summary["score"]], strict=True))
 
     def model(self, silo: str) -> nn.Module:
-        """A silo's personal model after the last round, ready to predict."""
+        """A silo's personal model after the last round, ready to predict; of quantities, in the silo's own unit."""
         if silo not in self._models:
             raise InputError(f"no silo is called {silo!r}: {nearest(silo, self._models)}")
-        return self._task.module(self._models[silo])
+        module = self._task.module(self._models[silo])
+        return module if self._task.classes else nn.Sequential(module, _Restored(self._scales[silo])).eval()
+
+
+class _Restored(nn.Module):
+    """Quantities as they were before they were standardised."""
+
+    def __init__(self, scale: Scale) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, value: Tensor) -> Tensor:
+        return value * self.scale.unit + self.scale.zero
 
 
 class Prepared(NamedTuple):
@@ -97,6 +124,8 @@ class Prepared(NamedTuple):
             "groups": None if groups is None else groups.tolist(),
             "notes": list(self.silos.notes),
             "labels": list(self.silos.labels),
+            "score": "accuracy" if self.silos.classes else "r2",
+            "scales": None if self.silos.classes else {silo.name: silo.scale for silo in self.silos.silos},
             "sha256": self.silos.sha256,
         }
 
@@ -122,11 +151,9 @@ def prepare(
         ray.check(run.device)
     label = run.method if method is None else type(method).__name__.lower()
     built = methods.build(run.method, run.settings) if method is None else method
-    if not silos.classes:
-        raise InputError(f"{silos.data} has quantities for labels, which cannot be learnt yet: give classes")
     silos = silos.at_most(run.per_silo, run.seed)
     share = _validation(run, label, built, silos)
-    silos = silos.with_validation(share, run.seed)
+    silos = silos.with_validation(share, run.seed).standardised()
     sampled = silos.participation if run.participation == "auto" else run.participation
     name, task = _task(run, silos, model)
     solver = _solver(run, label, built, silos.sizes)
@@ -216,7 +243,8 @@ def carry_out(
         states = ((name, task.export_state(model)) for name, model in named.items())
         summary = log.recorder.finish(states if log.keep else ())
         kept = record.read(path)
-        return Result(summary, kept.lines, kept.weights, path if log.keep else None, task, named)
+        scales = {silo.name: silo.scale for silo in silos.silos}
+        return Result(summary, kept.lines, kept.weights, path if log.keep else None, task, named, scales)
 
 
 class _Log:
@@ -323,7 +351,7 @@ def _task(run: Run, silos: Silos, model: Callable[[], nn.Module] | nn.Module | N
     start: Mapping[str, Tensor] | None = None if run.init_from == "none" else _weights(run.init_from)
     if model is None:
         name = models.resolve(run.model, silos.shape)
-        make = models.make(name, silos.shape, silos.classes)
+        make = models.make(name, silos.shape, silos.classes or 1)
     elif isinstance(model, nn.Module):
         name, make = type(model).__name__, functools.partial(copy.deepcopy, model)
         start = model.state_dict() if start is None else start

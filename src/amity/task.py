@@ -20,18 +20,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amity.contract import Data, Federation, InputError, Model, Score, Split, Turn
 from amity.descent import descent
-from amity.metrics import of_classes
+from amity.metrics import of_classes, of_quantities
 from amity.streams import order, stream
 from amity.vectors import Layout, length
 
 _EVALUATION_BATCH = 1000
 
 
+def mean_square(outputs: Tensor, y: Tensor) -> Tensor:
+    """The loss where labels are quantities.  # [n, 1], [n]"""
+    return (outputs[:, 0] - y).square().mean()
+
+
 class Task:
     """What is learnt: a model family and its loss.
 
     `make` builds a module; its own initialisation is used, from a keyed stream. `start` gives every client these
-    weights instead of a random draw.
+    weights instead of a random draw. `classes` is the number of the model's outputs; 0: labels are quantities, the
+    model has one output. The loss is the cross-entropy, of quantities the mean squared error, unless it is given.
     """
 
     def __init__(
@@ -40,14 +46,14 @@ class Task:
         shape: torch.Size | tuple[int, ...],
         classes: int,
         *,
-        loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
+        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
         start: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.make = make
         self.classes = classes
-        self.loss = loss
+        self.loss = loss or (F.cross_entropy if classes else mean_square)
         self.device = torch.device(device)
         self.dtype = dtype
         self._template = self._build(0)
@@ -94,7 +100,7 @@ class Task:
         x = split.x.to(self.device, self.dtype if split.x.is_floating_point() else split.x.dtype)
         if x.dim() == 4:
             x = x.contiguous(memory_format=torch.channels_last)
-        return Split(x, split.y.to(self.device))
+        return Split(x, split.y.to(self.device, self.dtype if split.y.is_floating_point() else split.y.dtype))
 
     def working(self, model: Model) -> Model:
         """This thread's own vectors, holding a copy of the model.
@@ -149,25 +155,43 @@ class Task:
         return descent(turn, params)
 
     def evaluate(self, model: Model, split: Split) -> Score:
-        """Which examples the model gets right, and its summed loss."""
+        """Which examples the model gets right, or its errors, and its summed loss."""
         outputs, loss = self._outputs(model, split)
         return self.scores(outputs, split.y, [len(split.y)], [loss], metrics=False)[0]
 
-    def measure(self, model: Model, data: Data, test: Split) -> Score:
+    def measure(self, model: Model, data: Data, test: Split, unit: float = 1.0) -> Score:
         """All that is recorded about a model: its metrics on test data too, and its main score on validation data."""
         outputs, loss = self._outputs(model, test)
-        score = self.scores(outputs, test.y, [len(test.y)], [loss])[0]
+        score = self.scores(outputs, test.y, [len(test.y)], [loss], [unit])[0]
         return score if data.val is None else score._replace(val=self.evaluate(model, data.val).main)
 
+    def outcome(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Of each example: whether the model is right, or its error.  # [..., classes], [...] -> [...]"""
+        return outputs.argmax(-1) == y if self.classes else outputs[..., 0] - y
+
     def scores(
-        self, outputs: Tensor, y: Tensor, sizes: Sequence[int], losses: Sequence[float], *, metrics: bool = True
+        self,
+        outputs: Tensor,
+        y: Tensor,
+        sizes: Sequence[int],
+        losses: Sequence[float],
+        units: Sequence[float] | None = None,
+        *,
+        metrics: bool = True,
     ) -> list[Score]:
-        """The scores of silos whose examples lie one after the other; `metrics`: with more than the main score."""
-        right = (outputs.argmax(1) == y).cpu().split(list(sizes))
+        """The scores of silos whose examples lie one after the other.
+
+        `units`: what silos count their quantities in, as `Scale` has it. `metrics`: more than the main score.
+        """
+        each = self.outcome(outputs, y).cpu()
         found: Sequence[Mapping[str, float]] = [{}] * len(sizes)
-        if metrics and self.classes > 1:
+        if not self.classes:
+            unit = torch.tensor(units or [1.0] * len(sizes), dtype=torch.float64).repeat_interleave(torch.tensor(sizes))
+            each = each * unit
+            found = of_quantities(each, y.cpu() * unit, sizes)
+        elif metrics and self.classes > 1:
             found = of_classes(outputs, y, sizes)
-        return [Score(*parts) for parts in zip(right, losses, found, strict=True)]
+        return [Score(*parts) for parts in zip(each.split(list(sizes)), losses, found, strict=True)]
 
     def _outputs(self, model: Model, split: Split) -> tuple[Tensor, float]:
         """What the model says about each example, and its summed loss.  # [n, classes]"""
@@ -228,10 +252,12 @@ class Task:
                 raise InputError(f"the model must accept examples of shape {shape}, but it failed: {reason}") from error
             drew = not torch.equal(before, torch.get_rng_state())
         got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        if got != (2, self.classes):
+        wanted = self.classes or 1
+        if got != (2, wanted):
+            what = "one score per class" if self.classes else "one value, as labels are quantities"
             raise InputError(
-                f"a model must give one score per class, [n, {self.classes}], got {got} for n = 2: "
-                f"change its last layer to {self.classes} outputs"
+                f"a model must give {what}, [n, {wanted}], got {got} for n = 2: "
+                f"change its last layer to {wanted} output{'s' if wanted > 1 else ''}"
             )
         return drew
 

@@ -117,8 +117,8 @@ def test_violations_name_the_silo_the_rule_and_the_remedy(silos, reason):
 def test_labels_must_fit_the_classes_given():
     with pytest.raises(InputError, match="'bad', test: labels must be 0 to 1, got 2"):
         federation(spoilt(y_test=Y + 1), classes=2)
-    with pytest.raises(InputError, match="at least 1 class, got 0"):
-        federation({"a": arrays()}, classes=0)
+    with pytest.raises(InputError, match="at least 1 class, or 0 for quantities, got -1"):
+        federation({"a": arrays()}, classes=-1)
 
 
 def numbered(y: list[int], name: str = "a") -> Silos:

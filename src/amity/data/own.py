@@ -42,24 +42,26 @@ def federation(
 
     x is [n, ...], floating point or uint8 (images), and kept as float32, not scaled. y is [n]: whole numbers from 0
     to classes - 1, where `classes` is the largest label plus one, unless given; or words, then the classes are all
-    words of all silos in alphabetical order. Examples have one shape in all silos, and every silo has some to train
-    and some to test on.
+    words of all silos in alphabetical order; or, with `classes=0`, quantities (regression). Examples have one shape
+    in all silos, and every silo has some to train and some to test on.
     """
     if isinstance(silos, Mapping):
-        named, words = _from_mapping(silos, Division(seed, test_fraction))
+        named, words = _from_mapping(silos, Division(seed, test_fraction), classes == 0)
     else:
         named, words = list(silos), ()
     if not named:
         raise InputError("a federation needs at least one silo, got none: add one")
-    checked = tuple(_checked(silo) for silo in named)
+    checked = tuple(_checked(silo, classes == 0) for silo in named)
     check_names([silo.name for silo in checked])
     check_shapes(checked)
     if words and classes not in (None, len(words)):
         raise InputError(f"the silos name {len(words)} classes, got classes={classes}: leave it out")
+    if classes == 0:
+        return Silos(checked, 0, data, "own")
     return Silos(checked, _class_count(checked, len(words) or classes), data, "own", labels=words)
 
 
-def _from_mapping(silos: Mapping[str, Own], division: Division) -> tuple[list[Silo], tuple[str, ...]]:
+def _from_mapping(silos: Mapping[str, Own], division: Division, quantities: bool) -> tuple[list[Silo], tuple[str, ...]]:
     """The silos, and the names of the classes where labels are words."""
     brought = {name: _brought(own, name) for name, own in silos.items()}
     marks = [y for own in brought.values() for _, y in own]
@@ -71,7 +73,7 @@ def _from_mapping(silos: Mapping[str, Own], division: Division) -> tuple[list[Si
     out = []
     for name, own in brought.items():
         splits = [Split(x, next(numbered)) for x, _ in own]  # type: ignore[arg-type]
-        train, test = splits if len(splits) == 2 else division.divide(_split(splits[0], "all", name), name)
+        train, test = splits if len(splits) == 2 else division.divide(_split(splits[0], "all", name, quantities), name)
         out.append(Silo(name, train, test))
     return out, words
 
@@ -131,19 +133,19 @@ def _tensor(array: ArrayLike | Tensor, name: str) -> Tensor:
         raise InputError(f"silo {name!r} must hold arrays of numbers ({reason}): convert its columns") from error
 
 
-def _checked(silo: Silo) -> Silo:
+def _checked(silo: Silo, quantities: bool) -> Silo:
     if not isinstance(silo, Silo):
         raise InputError(f"a federation is made of Silo or name -> arrays, got {type(silo).__name__}: use these")
     return silo._replace(
-        train=_split(silo.train, "train", silo.name),
-        val=None if silo.val is None else _split(silo.val, "val", silo.name),
-        test=_split(silo.test, "test", silo.name),
+        train=_split(silo.train, "train", silo.name, quantities),
+        val=None if silo.val is None else _split(silo.val, "val", silo.name, quantities),
+        test=_split(silo.test, "test", silo.name, quantities),
     )
 
 
-def _split(split: Split, part: str, name: str) -> Split:
+def _split(split: Split, part: str, name: str, quantities: bool) -> Split:
     where = f"silo {name!r}, {part}:"
-    x, y = features(_tensor(split.x, name), where), _labels(_tensor(split.y, name), where)
+    x, y = features(_tensor(split.x, name), where), _labels(_tensor(split.y, name), where, quantities)
     if len(x) != len(y):
         raise InputError(f"{where} needs one label per example, got {len(x)} examples and {len(y)} labels: align them")
     if len(y) == 0:
@@ -164,11 +166,19 @@ def features(x: Tensor, where: str) -> Tensor:
     return x
 
 
-def _labels(y: Tensor, where: str) -> Tensor:
-    if y.is_floating_point() or y.is_complex():
-        raise InputError(f"{where} labels must be whole numbers, got {_dtype(y)}: convert them to int64")
+def _labels(y: Tensor, where: str, quantities: bool) -> Tensor:
+    if y.is_complex() or y.is_floating_point() and not quantities:
+        raise InputError(
+            f"{where} labels must be whole numbers, got {_dtype(y)}: convert them to int64, "
+            "or set classes=0 if they are quantities"
+        )
     if y.ndim != 1:
         raise InputError(f"{where} labels must be [n], got shape {tuple(y.shape)}: give one per example")
+    if quantities:
+        y = y.detach().cpu().float()
+        if len(bad := (~y.isfinite()).nonzero()):
+            raise InputError(f"{where} labels must be finite, got NaN or infinity in row {bad[0, 0]}: drop the row")
+        return y
     y = y.detach().cpu().long()
     if len(y) and y.min() < 0:
         raise InputError(f"{where} labels must be >= 0, got {y.min()}: number the classes from 0")
@@ -206,7 +216,7 @@ def check_shapes(silos: Sequence[Silo]) -> None:
 
 def _class_count(silos: Sequence[Silo], classes: int | None) -> int:
     if classes is not None and classes < 1:
-        raise InputError(f"a federation needs at least 1 class, got {classes}: raise classes")
+        raise InputError(f"a federation needs at least 1 class, or 0 for quantities, got {classes}: raise classes")
     top = {
         (silo.name, part): int(split.y.max())
         for silo in silos

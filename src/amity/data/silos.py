@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from amity.contract import InputError, Silo, Split
+from amity.contract import InputError, Scale, Silo, Split
 from amity.data.division import spread
 from amity.streams import key_of, stream
 
@@ -55,6 +55,17 @@ class Silos:
         if fraction == 0:
             return self
         return replace(self, silos=tuple(_set_aside(silo, fraction, seed) for silo in self.silos))
+
+    def standardised(self) -> Silos:
+        """The same silos, with quantities as each silo sees them: less the mean of its own training labels, over their
+        deviation. Classes stay.
+
+        By itself, so that nothing about its labels leaves a silo, and a rate that suits one suits all. What is
+        measured is in the silo's own unit again (`Silo.scale`). A federation whose silos differ in the level or the
+        scale of their labels alone is thereby made of equals; one that has a rule in common, but inputs on
+        different levels, has to learn its offsets.
+        """
+        return self if self.classes else replace(self, silos=tuple(_standardised(silo) for silo in self.silos))
 
     def pooled(self) -> Silos:
         """The same silos, but all training data lie at the first; the others have none. Tests stay where they are."""
@@ -103,6 +114,18 @@ class Silos:
 
 def parts(silo: Silo) -> dict[str, Split | None]:
     return {"train": silo.train, "val": silo.val, "test": silo.test}
+
+
+def _standardised(silo: Silo) -> Silo:
+    own = silo.train.y.double()
+    deviation = own.std(correction=0).item() if len(own) else 0.0
+    scale = Scale(own.mean().item() if len(own) else 0.0, deviation or 1.0)  # a constant label is as well off without
+
+    def seen(split: Split) -> Split:
+        return Split(split.x, ((split.y.double() - scale.zero) / scale.unit).to(split.y.dtype))
+
+    val = None if silo.val is None else seen(silo.val)
+    return silo._replace(train=seen(silo.train), val=val, test=seen(silo.test), scale=scale)
 
 
 def _reduced(silo: Silo, count: int, seed: int) -> Silo:

@@ -115,6 +115,7 @@ class Crew:
         self._names = {client: silo.name for client, silo in silos.items()}
         self._data = {c: Data(prepare(s.train), None if s.val is None else prepare(s.val)) for c, s in silos.items()}
         self._tests = {client: prepare(silo.test) for client, silo in silos.items()}
+        self._units = {client: silo.scale.unit for client, silo in silos.items()}
         self._states: dict[int, State] = {}
         self._scored: dict[int, tuple[State, Score]] = {}
         self._notes: list[str] = []
@@ -224,7 +225,7 @@ class Crew:
             return last
         with self._blame(client, round):
             model = self.personal(client, round, receive)
-            return self.plan.task.measure(model, self._data[client], self._tests[client])
+            return self.plan.task.measure(model, self._data[client], self._tests[client], self._units[client])
 
     def _known(self, client: int, receive: Callable[[int], State] | None) -> Score | None:
         """A client whose state did not change holds the model that was evaluated before."""

@@ -62,12 +62,20 @@ class Examples:
 class Stacks:
     """All that clients need to advance together. `run` lifts a method's function over some of them."""
 
-    def __init__(self, task: Task, dense: Dense, data: Mapping[int, Data], tests: Mapping[int, Split]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        dense: Dense,
+        data: Mapping[int, Data],
+        tests: Mapping[int, Split],
+        units: Mapping[int, float],
+    ) -> None:
         self.task = task
         self.dense = dense
         self.train = Examples({client: parts.train for client, parts in data.items()})
         self.val = Examples({client: parts.val for client, parts in data.items()})
         self.tests = Examples(tests)
+        self.units = units
 
     def size(self, client: int, kind: Kind, batch: int) -> int | None:
         """What a client has of this kind."""
@@ -106,17 +114,18 @@ class Stacks:
     def scores(self, clients: Sequence[int], models: Model) -> list[Score]:
         """Every client's model on its own test and validation data.  # models [m, d]"""
         weights = self.dense.views(models["params"])
-        scores = self._scores(weights, _Part(self.tests, clients, "train"), metrics=True)
+        units = [self.units[client] for client in clients]
+        scores = self._scores(weights, _Part(self.tests, clients, "train"), units, metrics=True)
         if self.val.sizes[clients[0]] is None:  # then none of the stack has any
             return scores
-        judged = self._scores(weights, _Part(self.val, clients, "val"), metrics=False)
+        judged = self._scores(weights, _Part(self.val, clients, "val"), units, metrics=False)
         return [score._replace(val=own.main) for score, own in zip(scores, judged, strict=True)]
 
-    def _scores(self, models: list[Weights], part: _Part, *, metrics: bool) -> list[Score]:
+    def _scores(self, models: list[Weights], part: _Part, units: Sequence[float], *, metrics: bool) -> list[Score]:
         outputs, losses = _outputs(self.dense, models, part)
         index, there = part.index(0, outputs.shape[1])
         y = part.source.y[index[there]]
-        return self.task.scores(outputs[there], y, part.sizes, losses.tolist(), metrics=metrics)
+        return self.task.scores(outputs[there], y, part.sizes, losses.tolist(), units, metrics=metrics)
 
 
 def _stacked(states: Sequence[State]) -> tuple[State, State]:
@@ -304,7 +313,7 @@ class _Together(Task):
         if len(set(part.sizes)) > 1:
             return Score(cast(Tensor, _Right(part.kind)), lifted)
         y = part.source.y[part.index(0, part.sizes[0])[0]]
-        return Score(self._lift(outputs.argmax(2) == y), lifted)
+        return Score(self._lift(self.outcome(outputs, y)), lifted)
 
     def steps(self, turn: Turn) -> int:
         counts = {-(-size // turn.solver.batch) for size in self._train.sizes}

@@ -579,14 +579,14 @@ def _own(array: npt.NDArray[Any]) -> Tensor:
 
 def _packed_silo(silo: Silo) -> tuple[Any, ...]:
     splits = [None if split is None else tuple(map(_array, split)) for split in (silo.train, silo.test, silo.val)]
-    return silo.name, *splits, silo.group
+    return silo.name, *splits, silo.group, silo.scale
 
 
 def _unpacked_silo(parts: tuple[Any, ...]) -> Silo:
-    name, *splits, group = parts
+    name, *splits, group, scale = parts
     train, test, val = (None if split is None else Split(*map(_own, split)) for split in splits)
     assert train is not None and test is not None
-    return Silo(name, train, test, val, group)
+    return Silo(name, train, test, val, group, scale)
 
 
 def _pickled(plan: Plan) -> bytes:

@@ -60,7 +60,7 @@ class StackedCrew(Crew):
         self, plan: Plan, silos: Mapping[int, Silo], workers: int | None, dense: Dense, *, aloud: bool
     ) -> None:
         super().__init__(plan, silos, workers)
-        self._stacks = Stacks(plan.task, dense, self._data, self._tests)
+        self._stacks = Stacks(plan.task, dense, self._data, self._tests, self._units)
         self._aloud = aloud
         self._local = _Lift(plan.method.local)
         self._personal = _Lift(plan.method.personal)

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from amity.metrics import TITLES
 from amity.record import Record, evaluated
-from amity.report.table import MB, labels
+from amity.report.table import MB, labels, main_score
 
 Figure = dict[str, Any]
 
@@ -61,7 +62,7 @@ def _axis(title: str = "", **more: Any) -> Figure:
 
 
 def curves(records: Sequence[Record]) -> Figure:
-    """Mean test accuracy per round of every run; of a single run also that of its worst silo."""
+    """Mean score per round of every run; of a single run also that of its worst silo."""
     traces = []
     for position, (name, record) in enumerate(zip(labels(records), records, strict=True)):
         dash = DASHES[position // len(COLOURS) % len(DASHES)]
@@ -71,7 +72,7 @@ def curves(records: Sequence[Record]) -> Figure:
     layout = _layout(
         400,
         xaxis=_axis("round", rangemode="tozero", tickformat="d"),
-        yaxis=_axis("mean test accuracy, %"),
+        yaxis=_axis(f"mean test {TITLES[main_score(records)]}, %"),
         hovermode="x unified",
         showlegend=True,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "xanchor": "left"},
@@ -94,7 +95,7 @@ def _curve(record: Record, key: str, name: str, colour: str, dash: str) -> Figur
 
 
 def silos(records: Sequence[Record]) -> Figure:
-    """Every silo's accuracy at the best round of its run, one box per run, the first run on top."""
+    """Every silo's score at the best round of its run, one box per run, the first run on top."""
     traces = [
         {
             "type": "box",
@@ -115,7 +116,7 @@ def silos(records: Sequence[Record]) -> Figure:
     ]
     layout = _layout(
         80 + 70 * len(records),
-        xaxis=_axis("test accuracy of a silo, %"),
+        xaxis=_axis(f"test {TITLES[main_score(records)]} of a silo, %"),
         yaxis=_axis(autorange="reversed", type="category"),
         showlegend=False,
     )
@@ -187,7 +188,8 @@ def holdings(manifest: Mapping[str, Any]) -> Figure:
     """Who holds what: silos across, classes down, blank where a silo has none of a class."""
     counts = held(manifest)
     silos = [escape(silo["name"]) for silo in manifest["silos"]]
-    labels = [escape(str(label)) for label in manifest.get("labels") or range(len(counts[0]))]
+    numbers = range(len(counts[0])) if manifest["classes"] else ["any"]
+    labels = [escape(str(label)) for label in manifest.get("labels") or numbers]
     of_class = list(zip(*counts, strict=True))  # [classes][m]
     tested = list(zip(*(silo["test"] for silo in manifest["silos"]), strict=True))
     top = max(max(row) for row in counts) or 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from typing import Any
 import tomli_w
 
 from amity.contract import InputError
+from amity.metrics import TITLES
 from amity.record import Record, replacing
 from amity.report import figures
-from amity.report.table import HEADINGS, cells, labels, rows
+from amity.report.table import cells, headings, labels, main_score, metric_heading, number, p_values, probability, rows
 
 STYLE = """
 :root { color-scheme: light; }
@@ -70,7 +71,8 @@ def write_holdings(manifest: Mapping[str, Any], path: str | Path) -> Path:
     """Write a page that shows who holds what, for a federation that was dealt and not run."""
     drawn: dict[str, figures.Figure] = {}
     title = escape(f"{manifest['setting']} on {manifest['data']}")
-    facts = {"silos": len(manifest["silos"]), "classes": manifest["classes"], "sha256": manifest["sha256"][:16]}
+    classes = manifest["classes"] or "none, labels are quantities"
+    facts = {"silos": len(manifest["silos"]), "classes": classes, "sha256": manifest["sha256"][:16]}
     notes = "".join(f"<li>{escape(note)}</li>" for note in manifest["notes"])
     body = _figure(drawn, "holdings", figures.holdings(manifest), "Heat map of examples per silo and class")
     sections = [
@@ -95,18 +97,21 @@ def _page(records: Sequence[Record]) -> str:
     drawn: dict[str, figures.Figure] = {}
     names = [escape(name) for name in labels(records)]
     title = names[0] if len(records) == 1 else f"{len(records)} runs compared"
+    score = TITLES[main_score(records)]
+    heading = score[0].upper() + score[1:]
     sections = [
         _results(records),
+        _metrics(records),
         _warnings(records, names),
         _section(
-            "Accuracy per round",
+            f"{heading} per round",
             "Mean over silos, each by its own personal model.",
-            _figure(drawn, "curves", figures.curves(records), "Line chart of mean test accuracy per round"),
+            _figure(drawn, "curves", figures.curves(records), f"Line chart of mean test {score} per round"),
         ),
         _section(
-            "Accuracy per silo",
+            f"{heading} per silo",
             "At the best round of each run. A point is a silo: a method can serve most well and a few badly.",
-            _figure(drawn, "silos", figures.silos(records), "Box plot of test accuracy over silos per run"),
+            _figure(drawn, "silos", figures.silos(records), f"Box plot of test {score} over silos per run"),
         ),
         _collaboration(records, names, drawn),
         _holdings(records, names, drawn),
@@ -175,7 +180,6 @@ def _figure(drawn: dict[str, figures.Figure], key: str, figure: figures.Figure, 
 
 
 def _results(records: Sequence[Record]) -> str:
-    head = "".join(f'<th scope="col">{heading}</th>' for heading in HEADINGS.values())
     body = ""
     for row in rows(records):
         name, *numbers = (escape(text) for text in cells(row))
@@ -183,14 +187,53 @@ def _results(records: Sequence[Record]) -> str:
         mark = ' <span aria-label="best">★</span>' if best else ""
         values = "".join(f"<td>{number}</td>" for number in numbers)
         body += f'<tr{" class=best" if best else ""}><th scope="row">{name}{mark}</th>{values}</tr>\n'
+    what = "BMTA is the best mean test accuracy over rounds; it"
+    if main_score(records) == "r2":
+        what = (
+            "R² is the share of the variance of a silo's test labels that its model explains: 100 % is perfect, 0 % "
+            "as good as their mean, less is worse. The best mean over rounds"
+        )
     note = (
-        "BMTA is the best mean test accuracy over rounds; it selects on the test set, so read it beside the "
+        f"{what} selects on the test set, so read it beside the "
         "last round. Worst silo and spread (standard deviation over silos) are those of the best round. The "
         "block score is the mean weight within groups of alike silos over the mean weight between them."
     )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    noscript = "<noscript><p>The figures below need JavaScript; the table does not.</p></noscript>"
-    return _section("Results", note, f'<div class="scroll">{table}</div>{noscript}')
+    noscript = "<noscript><p>The figures below need JavaScript; the tables do not.</p></noscript>"
+    return _section("Results", note, _table(headings(records).values(), body) + noscript)
+
+
+def _table(head: Iterable[str], body: str) -> str:
+    top = "".join(f'<th scope="col">{heading}</th>' for heading in head)
+    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _metrics(records: Sequence[Record]) -> str:
+    """What there is beside the main score, in the last round."""
+    found = [record.results.get("metrics") or {} for record in records]
+    names = list(dict.fromkeys(name for metrics in found for name in metrics.get("last") or {}))
+    if not names:
+        return ""
+    chosen = any(record.results.get("validated") is not None for record in records)
+    tests = p_values(records)
+    head = ["Method", *(["Validated %"] if chosen else []), *(metric_heading(name) for name in names)]
+    head += ["p"] if tests else []
+    body = ""
+    for place, (label, record, metrics) in enumerate(zip(labels(records), records, found, strict=True)):
+        values = [record.results.get("validated")] if chosen else []
+        values += [(metrics.get("last") or {}).get(name) for name in names]
+        texts = [number(value, 2) for value in values] + ([probability(tests[place])] if tests else [])
+        cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
+        body += f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>\n'
+    note = "Means over silos of the last round; silos where a metric is undefined are left out."
+    if chosen:
+        main = TITLES[main_score(records)]
+        note += f" Validated: the mean test {main} of the round whose mean {main} on validation data is the best."
+    if tests:
+        note += (
+            " p: could the difference from the best run be chance? A Wilcoxon signed-rank test over silos at the best "
+            "round of either, with Holm's correction for the number of runs compared."
+        )
+    return _section("More metrics", note, _table(head, body))
 
 
 def _warnings(records: Sequence[Record], names: Sequence[str]) -> str:

@@ -12,13 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from amity import evaluate
-from amity.record import Record
+from amity.contract import InputError
+from amity.metrics import TITLES, UNITS
+from amity.record import Record, score_of
 
 MB = 1e6
 
 HEADINGS = {
     "method": "Method",
-    "bmta": "BMTA %",
+    "best_mean": "BMTA %",
     "last": "Last %",
     "worst": "Worst %",
     "spread": "Spread",
@@ -29,19 +31,35 @@ HEADINGS = {
 }
 
 
+QUANTITIES = {"best_mean": "Best R² %", "last": "Last R² %", "worst": "Worst R² %"}
+"""Headings in place of those above, where labels are quantities."""
+
+
+def headings(records: Sequence[Record]) -> dict[str, str]:
+    return HEADINGS if main_score(records) == "accuracy" else {**HEADINGS, **QUANTITIES}
+
+
+def main_score(records: Sequence[Record]) -> str:
+    """What the runs are compared by; they must have that in common."""
+    names = {score_of(record.facts) for record in records}
+    if len(names) > 1:
+        raise InputError("runs on classes and runs on quantities have no score in common: report them apart")
+    return names.pop() if names else "accuracy"
+
+
 class Row(NamedTuple):
     """One run's results; None where there is nothing to tell."""
 
     method: str
-    bmta: float | None  # best mean test accuracy over rounds
-    last: float | None  # mean test accuracy of the last round
-    worst: float | None  # at the best round, as are the spread and the accuracies behind it
+    best_mean: float | None  # best mean score over rounds: of accuracies, the BMTA
+    last: float | None  # mean score of the last round
+    worst: float | None  # at the best round, as are the spread and the scores behind it
     spread: float | None
     block_score: float | None
     seconds: float
     up: float
     down: float
-    best: bool  # whether no other run has a higher BMTA
+    best: bool  # whether no other run has a higher best mean
 
 
 def labels(records: Sequence[Record]) -> list[str]:
@@ -62,16 +80,23 @@ def labels(records: Sequence[Record]) -> list[str]:
 
 def rows(records: Sequence[Record]) -> list[Row]:
     """The table's numbers."""
-    top = max((record.results["bmta"] or 0.0 for record in records), default=0.0)
+    means = [mean for record in records if (mean := best_mean(record)) is not None]
+    top = max(means, default=None)
     return [_row(name, record, top) for name, record in zip(labels(records), records, strict=True)]
 
 
-def _row(name: str, record: Record, top: float) -> Row:
+def best_mean(record: Record) -> float | None:
+    """Records of earlier versions have a BMTA alone."""
+    mean: float | None = record.results.get("best", record.results["bmta"])
+    return mean
+
+
+def _row(name: str, record: Record, top: float | None) -> Row:
     results = record.results
     spread = evaluate.spread([value for value in results["per_client"] if value is not None])
     return Row(
         method=name,
-        bmta=results["bmta"],
+        best_mean=best_mean(record),
         last=results["last"],
         worst=results["worst"],
         spread=None if math.isnan(spread) else spread,
@@ -79,35 +104,64 @@ def _row(name: str, record: Record, top: float) -> Row:
         seconds=results["seconds"],
         up=results["bytes_up"] / MB,
         down=results["bytes_down"] / MB,
-        best=results["bmta"] is not None and results["bmta"] == top,
+        best=top is not None and best_mean(record) == top,
     )
+
+
+def p_values(records: Sequence[Record]) -> list[float | None] | None:
+    """Does a run differ from the best one over silos? Wilcoxon at either's best round, adjusted after Holm.
+
+    None for the best run itself, and where nothing was evaluated; no list where runs are not of the same silos.
+    """
+    same = {(tuple(r.silos), *(r.results[key] for key in ("data", "setting", "seed"))) for r in records}
+    means = [best_mean(record) for record in records]
+    known = [mean for mean in means if mean is not None]
+    if len(same) != 1 or len(known) < 2:
+        return None
+    best = means.index(max(known))
+    scores = [[math.nan if value is None else value for value in record.results["per_client"]] for record in records]
+    tests = [
+        math.nan if place == best or means[place] is None else evaluate.wilcoxon(own, scores[best]).p
+        for place, own in enumerate(scores)
+    ]
+    return [None if math.isnan(p) else p for p in evaluate.holm(tests)]
 
 
 def cells(row: Row) -> list[str]:
     """A row as text, in the order of `HEADINGS`."""
-    accuracies = [_number(value, 2) for value in (row.bmta, row.last, row.worst, row.spread)]
+    scores = [number(value, 2) for value in (row.best_mean, row.last, row.worst, row.spread)]
     return [
         row.method,
-        *accuracies,
+        *scores,
         _score(row.block_score),
-        *(_number(value, 1) for value in (row.seconds, row.up, row.down)),
+        *(number(value, 1) for value in (row.seconds, row.up, row.down)),
     ]
 
 
-def _number(value: float | None, digits: int) -> str:
+def metric_heading(name: str) -> str:
+    title = TITLES[name]
+    return title[0].upper() + title[1:] + ("" if name in UNITS else " %")
+
+
+def number(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def probability(value: float | None) -> str:
+    return "< 0.0001" if value is not None and value < 1e-4 else number(value, 4)
 
 
 def _score(value: float | None) -> str:
     # A perfect separation has a score of 1e12 or so: digits say nothing there.
-    return ">10,000" if value is not None and value > 10_000 else _number(value, 2)
+    return ">10,000" if value is not None and value > 10_000 else number(value, 2)
 
 
 def compare_table(records: Sequence[Record]) -> Table:
-    """A table for the terminal; the best BMTA is marked with a star."""
-    caption = "* best mean test accuracy over rounds (BMTA); worst and spread at that round"
+    """A table for the terminal; the best mean is marked with a star."""
+    what = "test accuracy over rounds (BMTA)" if main_score(records) == "accuracy" else "R² on test data over rounds"
+    caption = f"* best mean {what}; worst and spread at that round"
     table = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for key, heading in HEADINGS.items():
+    for key, heading in headings(records).items():
         table.add_column(heading, justify="left" if key == "method" else "right", no_wrap=True)
     for row in rows(records):
         texts = cells(row)
