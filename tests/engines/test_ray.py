@@ -22,7 +22,8 @@ from torch import nn
 
 import amity
 from amity import cli
-from amity.contract import InputError, Model, State, Turn, nbytes
+from amity.contract import InputError, Model, Silo, Split, State, Turn, nbytes
+from amity.data import Silos
 from amity.engines import ray
 from amity.engines.ray import Traffic, dealt, spread
 from amity.methods.fedamp import FedAMP
@@ -79,6 +80,20 @@ def test_rounds_without_evaluation_are_those_of_one_process(name: str) -> None:
     for one, two in zip(here, there, strict=True):
         assert one.holds == two.holds and (one.weights is None) == (two.weights is None)
         assert one.weights is None or two.weights is None or torch.equal(one.weights, two.weights)
+
+
+def test_quantities_are_measured_in_their_own_unit() -> None:
+    def quantity(one: Silo) -> Silo:
+        train, test = (Split(part.x, 100 + 10 * part.x.sum(1)) for part in (one.train, one.test))
+        return one._replace(train=train, test=test)
+
+    at = Silos(tuple(quantity(one) for one in silos()), 0, "own", "own").standardised().silos
+    on = Task(lambda: nn.Linear(FEATURES, 1), (FEATURES,), 0, dtype=torch.float64)
+    here, there = both("fedavg", at=at, on=on)
+    assert equal_runs(here, there)
+    score = there[-1].scores[0]
+    assert score.metrics["rmse"] == pytest.approx(score.each.square().mean().sqrt().item())
+    assert score.loss / len(score.each) == pytest.approx((score.metrics["rmse"] / at[0].scale.unit) ** 2)
 
 
 def test_a_saved_state_is_continued() -> None:
