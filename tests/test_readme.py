@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from amity import cli, cli_data, cli_settings
+from amity import cli, cli_data, cli_reproduce, cli_settings
 from amity.bench import BENCHMARKS
 from amity.config import Run
 from amity.data import SETTINGS, SOURCES
 from amity.data.settings import resolve
+from amity.experiments import reproduce
 from amity.methods import METHODS
 from amity.models import MODELS
 
@@ -64,6 +65,8 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli, "_carry_out", looked_at)
     monkeypatch.setattr(cli, "_bench", known)
     monkeypatch.setattr(cli_settings, "_look", dealt)
+    monkeypatch.setattr(reproduce.Runner, "complete", lambda *what: None)
+    monkeypatch.setattr(cli_reproduce, "show", lambda *what: None)
     monkeypatch.setattr(cli, "_report", lambda records, path: None)
     monkeypatch.setattr(cli, "_run_directories", lambda path: [])
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)

@@ -78,6 +78,7 @@ class Run:
     evaluate_every: int = option(
         1, "rounds between evaluations, the last round always has one; others cost no evaluation", at_least=1
     )
+    train_loss: bool = option(False, "measure the loss on training data too, without any penalty, when evaluating")
     init_from: str = option("none", "start from the weights in this safetensors file")
     seed: int = option(0, "seed of data split, first weights and every random draw", at_least=0)
     workers: int | Literal["auto"] = option(

@@ -232,6 +232,7 @@ class Score(NamedTuple):
     loss: float  # summed over the examples
     metrics: Mapping[str, float] = {}  # by name, NaN where undefined: see metrics.py
     val: float | None = None  # the main score on its validation data, where it has some
+    train_loss: float | None = None  # the mean loss on its training data, where that was asked for
 
     @property
     def right(self) -> Tensor:

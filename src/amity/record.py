@@ -346,7 +346,7 @@ def _line(round: Round, silos: Sequence[str], main: str) -> dict[str, Any]:
 def _scored(scores: Sequence[Score] | None, main: str) -> dict[str, Any]:
     """What a line says about the silos' models; null all over in a round without evaluation."""
     if scores is None:
-        return dict.fromkeys(("mean", "worst", "val", "metrics", main, "loss", "per_silo"))
+        return dict.fromkeys(("mean", "worst", "val", "metrics", main, "loss", "train_loss", "per_silo"))
     counts = [len(score.each) for score in scores]
     values = [score.main for score in scores]
     per_silo = {name: [score.metrics[name] for score in scores] for name in scores[0].metrics if name != main}
@@ -357,6 +357,7 @@ def _scored(scores: Sequence[Score] | None, main: str) -> dict[str, Any]:
         "metrics": {name: evaluate.mean(values) for name, values in per_silo.items()},
         main: values,
         "loss": [s.loss / n if n else math.nan for s, n in zip(scores, counts, strict=True)],
+        "train_loss": None if scores[0].train_loss is None else [score.train_loss for score in scores],
         "per_silo": {name: [float(f"{value:.6g}") for value in values] for name, values in per_silo.items()},
     }
 

@@ -357,7 +357,9 @@ def _task(run: Run, silos: Silos, model: Callable[[], nn.Module] | nn.Module | N
         start = model.state_dict() if start is None else start
     else:
         name, make = getattr(model, "__name__", type(model).__name__), model
-    return name, Task(make, silos.shape, silos.classes, device=_device(run.device), start=start)
+    return name, Task(
+        make, silos.shape, silos.classes, device=_device(run.device), start=start, train_loss=run.train_loss
+    )
 
 
 def _check_batches(task: Task, silos: Silos, solver: Solver) -> None:

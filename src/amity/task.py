@@ -50,8 +50,10 @@ class Task:
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
         start: Mapping[str, Tensor] | None = None,
+        train_loss: bool = False,
     ) -> None:
         self.make = make
+        self.train_loss = train_loss
         self.classes = classes
         self.loss = loss or (F.cross_entropy if classes else mean_square)
         self.device = torch.device(device)
@@ -160,9 +162,12 @@ class Task:
         return self.scores(outputs, split.y, [len(split.y)], [loss], metrics=False)[0]
 
     def measure(self, model: Model, data: Data, test: Split, unit: float = 1.0) -> Score:
-        """All that is recorded about a model: its metrics on test data too, and its main score on validation data."""
+        """All that is recorded about a model: its metrics on test data too, its main score on validation data, and its
+        loss on training data where that is asked for."""
         outputs, loss = self._outputs(model, test)
         score = self.scores(outputs, test.y, [len(test.y)], [loss], [unit])[0]
+        if self.train_loss:
+            score = score._replace(train_loss=self._outputs(model, data.train)[1] / len(data.train.y))
         return score if data.val is None else score._replace(val=self.evaluate(model, data.val).main)
 
     def outcome(self, outputs: Tensor, y: Tensor) -> Tensor:

@@ -208,6 +208,20 @@ def test_validation_scores_are_those_of_the_personal_models(name: str, engine: E
             assert torch.equal(score.right, other.right) and other.val is None
 
 
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_the_training_loss_is_that_of_the_personal_models_and_only_where_asked_for(engine: Engine) -> None:
+    at, asked, plain = silos(), task(), task()
+    asked.train_loss = True
+    for report, other in zip(
+        run("ditto", at=at, on=asked, engine=engine), run("ditto", at=at, on=plain, engine=engine), strict=True
+    ):
+        for client, (score, without) in enumerate(zip(report.scores, other.scores, strict=True)):
+            train = at[client].train
+            again = asked.evaluate(report.personal(client), train).loss / len(train.y)
+            assert score.train_loss == pytest.approx(again, rel=1e-5) and without.train_loss is None
+            assert torch.equal(score.right, without.right)
+
+
 @pytest.mark.parametrize("name", ["fedavg-ft", "fedamp", "apple", "twin"])
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_rounds_without_evaluation_change_nothing_else(name: str, engine: Engine) -> None:

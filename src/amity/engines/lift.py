@@ -112,10 +112,15 @@ class Stacks:
             return lifted(together.models, together.gradients, together.losses, places, own_rows, sent_rows)
 
     def scores(self, clients: Sequence[int], models: Model) -> list[Score]:
-        """Every client's model on its own test and validation data.  # models [m, d]"""
+        """Every client's model on its own test and validation data, and its loss on training data where that is asked
+        for.  # models [m, d]"""
         weights = self.dense.views(models["params"])
         units = [self.units[client] for client in clients]
         scores = self._scores(weights, _Part(self.tests, clients, "train"), units, metrics=True)
+        if self.task.train_loss:
+            part = _Part(self.train, clients, "train")
+            means = (_outputs(self.dense, weights, part)[1].cpu() / torch.tensor(part.sizes)).tolist()
+            scores = [score._replace(train_loss=mean) for score, mean in zip(scores, means, strict=True)]
         if self.val.sizes[clients[0]] is None:  # then none of the stack has any
             return scores
         judged = self._scores(weights, _Part(self.val, clients, "val"), units, metrics=False)

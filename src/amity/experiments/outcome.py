@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from amity import evaluate
 from amity.errors import InputError
-from amity.record import Record, replacing
+from amity.record import Record, replacing, score_of
 
 Array = npt.NDArray[Any]
 
@@ -29,7 +29,7 @@ MOST = 200  # rounds whose weights are kept
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A run's results. Accuracies are in percent, None where there is nothing to measure."""
+    """A run's results. Accuracies (of quantities: R2) are in percent, None where there is nothing to measure."""
 
     path: Path  # of the JSON file
     content: Mapping[str, Any]
@@ -49,7 +49,8 @@ class Outcome:
 
     @property
     def rounds(self) -> Mapping[str, list[Any]]:
-        """By name ("round", "mean", "worst", "pooled", "loss"), one value per round; None where none was measured."""
+        """By name ("round", "mean", "worst", "pooled", "loss", "train_loss"), one value per round; None where nothing
+        was measured."""
         rounds: Mapping[str, list[Any]] = self.content["rounds"]
         return rounds
 
@@ -142,14 +143,15 @@ def _keep_weights(path: Path, record: Record) -> None:
     every = max(1, math.ceil(len(rounds) / MOST))
     kept = sorted({*rounds[::every], rounds[-1]}) if len(record.silos) <= FEW else rounds[-1:]
     with replacing(path) as temporary, temporary.open("wb") as file:
-        arrays = {str(round): record.weights[round].astype(np.float16) for round in kept}
+        exact = np.float32 if len(record.silos) <= FEW else np.float16  # small files either way
+        arrays = {str(round): record.weights[round].astype(exact) for round in kept}
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type, unused-ignore]
 
 
 def _content(asked: Mapping[str, Any], record: Record, peak: float | None) -> dict[str, Any]:
-    results, lines = record.results, record.lines
+    results, lines, score = record.results, record.lines, score_of(record.facts)
     measured = [line for line in lines if line["mean"] is not None]
-    counts = [sum(silo["test"]) for silo in record.manifest["silos"]] if record.manifest else [1] * len(record.silos)
+    tested, trained = ([sum(silo[part]) for silo in (record.manifest or {})["silos"]] for part in ("test", "train"))
     best = next(line for line in lines if line["round"] == results["best_round"])
     chosen = next((line for line in lines if line["round"] == results.get("validated_round")), None)
     return {
@@ -166,9 +168,9 @@ def _content(asked: Mapping[str, Any], record: Record, peak: float | None) -> di
         "bytes_up": results["bytes_up"],
         "bytes_down": results["bytes_down"],
         "block_score": results["block_score"],
-        "best": _at(best),
-        "last": _at(measured[-1]),
-        "validated": None if chosen is None else _at(chosen),
+        "best": _at(best, score),
+        "last": _at(measured[-1], score),
+        "validated": None if chosen is None else _at(chosen, score),
         "validation": None if chosen is None else _short(chosen["val"]),
         "metrics": results.get("metrics"),
         "warnings": sorted({warning for line in lines for warning in line["warnings"]}),
@@ -176,16 +178,17 @@ def _content(asked: Mapping[str, Any], record: Record, peak: float | None) -> di
             "round": [line["round"] for line in lines],
             "mean": [_short(line["mean"]) for line in lines],
             "worst": [_short(line["worst"]) for line in lines],
-            "pooled": [_short(_pooled(line["accuracy"], counts)) for line in lines],
-            "loss": [_short(_pooled(line["loss"], counts)) for line in lines],
+            "pooled": [_short(_pooled(line[score], tested)) for line in lines],
+            "loss": [_short(_pooled(line["loss"], tested)) for line in lines],
+            "train_loss": [_short(_pooled(line.get("train_loss"), trained)) for line in lines],
             "took_part": [len(line["took_part"]) for line in lines],
         },
-        "clients": [_list(line["accuracy"]) for line in lines] if len(record.silos) <= FEW else None,
+        "clients": [_list(line[score]) for line in lines] if len(record.silos) <= FEW else None,
     }
 
 
-def _at(line: Mapping[str, Any]) -> dict[str, Any]:
-    accuracy = _list(line["accuracy"])
+def _at(line: Mapping[str, Any], score: str) -> dict[str, Any]:
+    accuracy = _list(line[score])
     values = [value for value in accuracy if value is not None]
     return {
         "round": line["round"],

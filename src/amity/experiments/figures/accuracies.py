@@ -27,6 +27,7 @@ MEASURES = {
     "pooled": "pooled test accuracy, %",
     "worst": "worst silo's test accuracy, %",
     "loss": "test loss",
+    "train_loss": "training loss",
 }
 """What a curve may show, and its axis."""
 DECADES = 100.0  # from the least to the greatest value: an axis over more is logarithmic
@@ -98,7 +99,7 @@ def _draw_curve(axes: Axes, curve: Curve, pen: Pen, shift: float) -> None:
 def _fade_scale(axes: Axes, measure: str, curves: Any) -> None:
     """Losses over decades are compared on a logarithmic axis."""
     values = np.concatenate([curve.mean for curve in curves])
-    if measure == "loss" and values.min() > 0 and values.max() / values.min() >= DECADES:
+    if measure in ("loss", "train_loss") and values.min() > 0 and values.max() / values.min() >= DECADES:
         axes.set_yscale("log")
 
 
