@@ -211,8 +211,14 @@ def share_of_gemm(case: str) -> Callable[[Repeat], float]:
     return lambda repeat: rate(repeat, case) / rate(repeat, GEMM)
 
 
+def only_products(repeat: Repeat) -> float:
+    """How much faster than the library-style loop a step would be that is nothing but products of matrices."""
+    return repeat[LIBRARY].seconds / (repeat[AMITY].seconds * share_of_gemm(AMITY)(repeat))
+
+
 GOALS = [
     speed(LIBRARY, AMITY, at_least=1.8),
+    Goal(f"a step of nothing but matrix products against {LIBRARY}", only_products),
     speed(BARE, AMITY, at_least=0.9),
     Goal("amity's useful FLOP/s against matrix products", share_of_gemm(AMITY), at_least=0.6),
     Goal("the bare loop's useful FLOP/s against matrix products", share_of_gemm(BARE)),
