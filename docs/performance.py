@@ -29,6 +29,7 @@ Made by `docs/performance.py` from what `amity bench --json` has measured; a tes
     amity bench                                     # all of these, in some minutes
     amity bench local growth --repeats 9 --json results.json
     amity bench --quick                             # only see that they run
+    amity bench benchmarks/layers.py                # a training step layer by layer
     amity bench benchmarks/memory.py --repeats 1    # needs 16 GiB of free memory
 
 and, with your own checkout of PFLlib, which runs as a separate program:
@@ -78,9 +79,18 @@ SECTIONS = {
         "Local training",
         "The *library-style loop* is written as libraries write it: clients one after the other, a DataLoader, "
         "default memory order, torch's default Adam, the penalty in the loss, ReLU before the pool, all cores inside "
-        "every operation. The *bare loop* has Amity's tricks and none of its code: flat vectors, channels-last, fused "
-        "Adam, a thread per core. Useful FLOP/s count the multiplications and additions of the layers, forward and "
-        "backward; *matrix products* are those of 1024x1024 float32 matrices on the same threads.",
+        "every operation. The *bare loop* has Amity's tricks and none of its code: flat vectors, channels-last, the "
+        "second convolution in oneDNN's own order, fused Adam, a thread per core. Useful FLOP/s count the "
+        "multiplications and additions of the layers, forward and backward; *matrix products* are those of 1024x1024 "
+        "float32 matrices on the same threads.",
+    ),
+    "layers": (
+        "Local training, layer by layer",
+        "Four fifths of a step are the second convolution and the dense layers, and these already run at about the "
+        "rate of matrix products; Adam, the proximal term and all of Amity's own code are a few hundredths. So little "
+        "is left to gain without other arithmetic (Winograd's, or numbers of 16 bits). What has been tried and brought "
+        "nothing: the first convolution as a matrix product of columns, parts of a batch that stay in the cache, a "
+        "pool and ReLU in one function.",
     ),
     "round": (
         "A whole round",

@@ -238,6 +238,7 @@ OTHER: Mapping[str, Any] = {
     "drop_phase": "after",
     "local_epochs_range": "1:7",
     "evaluate_every": 7,
+    "train_loss": True,
 }
 
 
