@@ -9,9 +9,10 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from amity import evaluate
+from amity.evaluate import Seeds
 from amity.experiments.outcome import Outcome
 from amity.experiments.reproduce import Results
 from amity.experiments.spec import Claim, Output
@@ -84,25 +85,6 @@ def heading(results: Results) -> list[str]:
     return parts + [f"Data: {note}." for note in sorted(notes)]
 
 
-class Summary(NamedTuple):
-    """A number over seeds: its mean and, of several, its sample standard deviation."""
-
-    mean: float
-    deviation: float | None
-
-    def __str__(self) -> str:
-        if math.isnan(self.mean):
-            return NONE
-        return f"{self.mean:.2f}" if self.deviation is None else f"{self.mean:.2f} ± {self.deviation:.2f}"
-
-
-def over_seeds(values: Sequence[float]) -> Summary:
-    measured = [value for value in values if not math.isnan(value)]
-    if not measured:
-        return Summary(math.nan, None)
-    return Summary(statistics.fmean(measured), statistics.stdev(measured) if len(measured) > 1 else None)
-
-
 def _axes(output: Output, results: Results) -> tuple[list[str], list[str]]:
     rows = [row for row in results.rows if not output.rows or row in output.rows]
     columns = [column for column in results.columns if not output.columns or column in output.columns]
@@ -115,7 +97,7 @@ def _table(output: Output, results: Results) -> tuple[list[str], list[dict[str, 
     named = {column: experiment.label("columns", column) for column in columns}
     with_paper = [c for c in columns if any(experiment.reported(row, c) is not None for row in rows)]
     heads = [""] + [text for c in columns for text in ([named[c], "paper"] if c in with_paper else [named[c]])]
-    found = {(r, c): over_seeds([o.bmta for o in results.seeds(r, c)]) for r in rows for c in columns}
+    found = {(r, c): evaluate.over_seeds([o.bmta for o in results.seeds(r, c)]) for r in rows for c in columns}
     best = {
         c: max((found[r, c].mean for r in rows if found[r, c].mean == found[r, c].mean), default=0) for c in columns
     }
@@ -124,7 +106,7 @@ def _table(output: Output, results: Results) -> tuple[list[str], list[dict[str, 
         texts = [experiment.label("rows", row)]
         for column in columns:
             summary = found[row, column]
-            texts.append(f"**{summary}**" if summary.mean == best[column] else str(summary))
+            texts.append(f"**{summary}**" if summary.mean == best[column] else _text(summary))
             if column in with_paper:
                 texts.append(_reported(experiment.reported(row, column)))
         body.append(texts)
@@ -191,23 +173,33 @@ def _more(results: Results, rows: Sequence[str], columns: Sequence[str]) -> Iter
             if not outcomes:
                 continue
             labels = [results.experiment.label("columns", column), results.experiment.label("rows", row)]
-            numbers = [over_seeds([o.last for o in outcomes]), over_seeds([o.validated for o in outcomes])]
-            numbers += [over_seeds(_at_best(outcomes, key)) for key in ("worst", "spread")]
-            score = over_seeds([o.block_score for o in outcomes if o.block_score is not None])
-            body.append([*labels, *(str(number) for number in numbers), _score(score)])
+            numbers = [
+                evaluate.over_seeds([o.last for o in outcomes]),
+                evaluate.over_seeds([o.validated for o in outcomes]),
+            ]
+            numbers += [evaluate.over_seeds(_at_best(outcomes, key)) for key in ("worst", "spread")]
+            score = evaluate.over_seeds([o.block_score for o in outcomes if o.block_score is not None])
+            body.append([*labels, *(_text(number) for number in numbers), _score(score)])
     yield "The last round, the round that validation data chose, and the silos at the best round:"
     yield markdown(heads, body)
     if results.chosen:
-        experiment = results.experiment
-        texts = [
-            f"{experiment.label('rows', row)} on {experiment.label('columns', column)} {value:g}"
-            for (row, column), value in results.chosen.items()
-        ]
-        yield f"Rates that validation data chose: {'; '.join(texts)}."
+        texts = [_choice(results, row, column, value) for (row, column), value in results.chosen.items()]
+        yield f"Chosen on validation data: {'; '.join(texts)}."
 
 
-def _score(score: Summary) -> str:
-    return "> 10,000" if score.mean > 10_000 else str(score)
+def _choice(results: Results, row: str, column: str, value: Any) -> str:
+    experiment = results.experiment
+    choice = experiment.cell(results.size, row, column).choice
+    option = "" if choice is None else choice.option.removeprefix("set.")
+    return f"{experiment.label('rows', row)} on {experiment.label('columns', column)} {option} = {value}"
+
+
+def _score(score: Seeds) -> str:
+    return "> 10,000" if score.mean > 10_000 else _text(score)
+
+
+def _text(score: Seeds) -> str:
+    return NONE if math.isnan(score.mean) else str(score)
 
 
 def _at_best(outcomes: Sequence[Outcome], key: str) -> list[float]:
@@ -221,7 +213,7 @@ def _long(results: Results, rows: Sequence[str], columns: Sequence[str]) -> Iter
             outcomes = results.seeds(row, column)
             if not outcomes:
                 continue
-            bmta = over_seeds([o.bmta for o in outcomes])
+            bmta = evaluate.over_seeds([o.bmta for o in outcomes])
             peaks = [o.content["peak_gib"] for o in outcomes if o.content["peak_gib"] is not None]
             values = (
                 row,
@@ -229,11 +221,11 @@ def _long(results: Results, rows: Sequence[str], columns: Sequence[str]) -> Iter
                 results.experiment.reported(row, column),
                 bmta.mean,
                 bmta.deviation,
-                over_seeds([o.last for o in outcomes]).mean,
-                over_seeds([o.validated for o in outcomes]).mean,
-                over_seeds(_at_best(outcomes, "worst")).mean,
-                over_seeds(_at_best(outcomes, "spread")).mean,
-                over_seeds([o.block_score for o in outcomes if o.block_score is not None]).mean,
+                evaluate.over_seeds([o.last for o in outcomes]).mean,
+                evaluate.over_seeds([o.validated for o in outcomes]).mean,
+                evaluate.over_seeds(_at_best(outcomes, "worst")).mean,
+                evaluate.over_seeds(_at_best(outcomes, "spread")).mean,
+                evaluate.over_seeds([o.block_score for o in outcomes if o.block_score is not None]).mean,
                 len(outcomes),
                 results.chosen.get((row, column)),
                 len(outcomes[0].rounds["round"]),
