@@ -44,8 +44,11 @@ target is met when the median over repeats is in its range.
 """
 
 RAY = """
-pip install 'amity[ray]' amity run fedamp --data fmnist --clients 100 --engine ray # a cluster on this machine amity
-run fedamp --data fmnist --clients 100 --engine ray --ray-address auto --workers 32
+```bash
+pip install 'amity[ray]'
+amity run fedamp --data fmnist --clients 100 --engine ray                                    # a cluster on this machine
+amity run fedamp --data fmnist --clients 100 --engine ray --ray-address auto --workers 32    # a running one
+```
 
 A simulation's local training is spread over the workers of a Ray cluster: one that is started for the run (the
 default, `--ray-address local`, on loopback only), or one that is running already (`auto`, or its address; Amity
