@@ -27,7 +27,7 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file, save_file
 
-from amity import Run, cli, deal, execute, load, record
+from amity import Run, cli, cli_progress, deal, execute, load, record
 from amity.config import fields_of
 from amity.data import SETTINGS, SOURCES
 from amity.data.settings import options_of as setting_options
@@ -678,7 +678,7 @@ def test_an_interrupted_run_is_readable_and_resumes_to_the_same_end(
 ) -> None:
     words = with_tiny(f"run {method} --rounds 5 --participation 0.7 --checkpoint-every {every}")
     with monkeypatch.context() as patch:
-        patch.setattr(cli, "_shown", interrupting(hook, 2))
+        patch.setattr(cli, "shown", interrupting(hook, 2))
         said = amity(*words, "--out", "a")
     assert said.code == 130
     assert "Traceback" not in said.err and "--resume" in said.err
@@ -701,7 +701,7 @@ def test_interrupted_in_round_1_a_run_is_readable_and_resumes(
     amity: Amity, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(cli, "_shown", interrupting("train", 0))
+        patch.setattr(cli, "shown", interrupting("train", 0))
         assert amity("run", "fedavg", *TINY, "--out", "a").code == 130
     assert record.read(tmp_path / "a").lines == []
     worked(amity("report", "a", "--out", "none.html"))
@@ -713,7 +713,7 @@ def test_interrupted_in_round_1_a_run_is_readable_and_resumes(
 def test_an_interrupted_comparison_resumes(amity: Amity, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     words = ["compare", "separate", "fedavg", *TINY]
     with monkeypatch.context() as patch:
-        patch.setattr(cli, "_shown", interrupting("round", 1))
+        patch.setattr(cli, "shown", interrupting("round", 1))
         assert amity(*words, "--out", "a").code == 130
     assert not (tmp_path / "a" / "fedavg").exists()
     worked(amity(*words, "--out", "a", "--resume"))
@@ -771,7 +771,7 @@ def test_ctrl_c_ends_a_real_process_cleanly(amity: Amity, tmp_path: Path) -> Non
 
 def test_on_a_terminal_progress_is_shown(amity: Amity, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    monkeypatch.setattr(cli, "err", Console(file=screen, force_terminal=True, width=120))
+    monkeypatch.setattr(cli_progress, "err", Console(file=screen, force_terminal=True, width=120))
     worked(amity("run", "pfedatt", *TINY, "--set", "k=99", "--out", "a"))
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "round 2/2" in shown and "pfedatt" in shown and "left" in shown

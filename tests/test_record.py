@@ -40,8 +40,8 @@ SUMMARY_KEYS = (
     "bytes_up bytes_down bytes_eval block_score engine version"
 ).split()
 LINE_KEYS = (
-    "round mean worst val metrics accuracy loss per_silo bytes_up bytes_down bytes_eval seconds executed took_part "
-    "dropped epochs collaborators warnings"
+    "round mean worst val metrics accuracy loss train_loss per_silo bytes_up bytes_down bytes_eval seconds executed "
+    "took_part dropped epochs collaborators warnings"
 ).split()
 # Right answers of four, per round and silo: means 50, 75, 75, 58.33 percent. Round 2 attains the best first.
 VAL = {1: 10.0, 2: 20.0, 3: 30.0, 4: 30.0}  # on validation data, of every silo; round 3 attains the best first
@@ -186,6 +186,7 @@ def test_one_line_per_round(tmp_path: Path) -> None:
         "per_silo": {"auroc": [20.0, None, 80.0]},
         "accuracy": [100.0, 75.0, 50.0],
         "loss": [1.0, 1.0, 1.0],
+        "train_loss": None,
         "bytes_up": 10,
         "bytes_down": 20,
         "bytes_eval": 3,

@@ -18,7 +18,7 @@ from rich.markup import escape
 from amity import cli_data
 from amity.bench import BENCHMARKS
 from amity.cli_data import DataDir, Json
-from amity.cli_progress import shown
+from amity.cli_progress import err, shown
 from amity.cli_reproduce import reproduce_command
 from amity.cli_settings import settings_command
 from amity.config import Run, read_config
@@ -26,7 +26,7 @@ from amity.errors import InputError
 from amity.options import describe, fields_of, parse, unknown
 
 out = Console()
-err = Console(stderr=True)
+
 
 app = typer.Typer(
     help="Personalised federated learning between silos: one personal model per silo.",
