@@ -65,6 +65,7 @@ mutate: setup  ## break the method code in small ways and see whether the tests 
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[mutate]'
 	$(BIN)/python benchmarks/mutate.py
 
-docs: setup  ## rewrite docs/methods.md and docs/settings.md from the code, docs/performance.md from what was measured
+docs: setup  ## rewrite the pages that are made from the code, from what was measured and from recorded results
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/performance.py
+	$(BIN)/python docs/reproduce.py

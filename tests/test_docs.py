@@ -21,6 +21,11 @@ def test_the_page_is_what_the_code_says(name: str) -> None:
     assert generate["PAGES"][name]() == (DOCS / name).read_text(encoding="utf-8"), "run python docs/generate.py"
 
 
+def test_the_page_of_results_is_what_is_recorded() -> None:
+    page = runpy.run_path(str(DOCS / "reproduce.py"))["page"]
+    assert page() == (DOCS / "reproduce.md").read_text(encoding="utf-8"), "run python docs/reproduce.py"
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_and_its_options_are_there(name: str) -> None:
     text = (DOCS / "settings.md").read_text(encoding="utf-8")
