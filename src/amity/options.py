@@ -48,9 +48,11 @@ _TESTS = {
 }
 
 
-def fields_of(cls: type) -> dict[str, dataclasses.Field[Any]]:
+@functools.cache
+def fields_of(cls: type) -> Mapping[str, dataclasses.Field[Any]]:
     """The options of a dataclass, by the key that users type: its fields that carry a help line."""
-    return {f.metadata["key"] or f.name: f for f in dataclasses.fields(cls) if "help" in f.metadata}
+    found = {f.metadata["key"] or f.name: f for f in dataclasses.fields(cls) if "help" in f.metadata}
+    return types.MappingProxyType(found)
 
 
 @functools.cache
@@ -62,13 +64,14 @@ def _hint(cls: type, key: str) -> Any:
     return _hints(cls)[fields_of(cls)[key].name]
 
 
-def _alternatives(hint: Any) -> list[Any]:
+@functools.cache
+def _alternatives(hint: Any) -> tuple[Any, ...]:
     """The types and literal values that a hint admits."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        return [alt for arg in typing.get_args(hint) for alt in _alternatives(arg)]
+        return tuple(alt for arg in typing.get_args(hint) for alt in _alternatives(arg))
     if typing.get_origin(hint) is Literal:
-        return list(typing.get_args(hint))
-    return [hint]
+        return typing.get_args(hint)
+    return (hint,)
 
 
 def _rule(cls: type, name: str) -> str:
@@ -121,7 +124,7 @@ def _admits(alternative: Any, value: Any) -> bool:
 
 def check(record: Any) -> None:
     """Refuse an instance whose options are of the wrong type or outside their range."""
-    cls = type(record)
+    cls: type = type(record)
     for name, field in fields_of(cls).items():
         value = getattr(record, field.name)
         ok = any(_admits(alternative, value) for alternative in _alternatives(_hint(cls, name)))
