@@ -448,3 +448,19 @@ def test_an_experiment_that_is_not_there(tmp_path: Path) -> None:
 def test_a_size_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown size of paper/one: 'cpu'"):
         small(tmp_path).cells("cpu")
+
+
+def test_the_file_that_the_readme_shows_is_one(tmp_path: Path) -> None:
+    lines = (Path(__file__).parents[2] / "experiments" / "README.md").read_text(encoding="utf-8").splitlines()
+    shown = "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    "))
+    (tmp_path / "us").mkdir()
+    (tmp_path / "us" / "shown.toml").write_text(shown, encoding="utf-8")
+    experiment = spec.read("us/shown", tmp_path)
+    cell = experiment.cell("cpu", "fedamp", "fmnist")
+    assert cell.seeds == 5 and cell.run(0).epochs == 3 and cell.run(0).settings == {"self_weight": "group", "sigma": 10}
+    assert experiment.cell("cpu", "scaffold", "fmnist").choice is not None and experiment.claims
+
+
+def test_the_readme_names_every_kind_of_output() -> None:
+    text = (Path(__file__).parents[2] / "experiments" / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{kind}`" in text for kind in spec.KINDS)
