@@ -133,7 +133,7 @@ class Prepared(NamedTuple):
 def silos_of(run: Run, data_dir: str | Path | None = None, notify: Fetching | None = None) -> Silos:
     """The federation that a run asks for; `notify` hears of files that are fetched."""
     setting = resolve(run.setting, run.data)  # a mistake in it is found before anything is read
-    source = load(run.data, data_dir, seed=run.seed, test_fraction=run.test_fraction, notify=notify)
+    source = load(run.data, data_dir, seed=run.seed, test_fraction=run.test_fraction, labels=run.labels, notify=notify)
     return deal(source, setting, _count(run.clients), run.seed)
 
 

@@ -146,6 +146,17 @@ def test_fractions_are_quantities(read):
     assert silos.with_validation(0.25, seed=0).silos[0].val is not None
 
 
+def test_labels_are_what_the_user_says(read):
+    counts = read({"a.csv": table(y=[3, 7] * 5)}, labels="quantities")
+    assert counts.classes == 0 and sorted({*counts.train.y.tolist(), *counts.test.y.tolist()}) == [3.0, 7.0]
+    grades = read({"a.csv": table(y=[1.5, 2] * 5)}, labels="classes")
+    assert (grades.classes, grades.labels) == (2, ("1.5", "2")) and grades.train.y.dtype == torch.int64
+    with pytest.raises(InputError, match="quantities must be finite numbers, got words"):
+        read({"a.csv": table(y=["cat", "dog"] * 5)}, labels="quantities")
+    with pytest.raises(InputError, match="labels of digits are classes"):
+        load("digits", labels="quantities")
+
+
 def test_bytes_are_pixels(read):
     images = np.full((10, 1, 2, 2), 255, dtype=np.uint8)
     source = read({"a.npz": npz(x=images, y=Y)})

@@ -239,6 +239,7 @@ OTHER: Mapping[str, Any] = {
     "local_epochs_range": "1:7",
     "evaluate_every": 7,
     "train_loss": True,
+    "labels": "classes",
 }
 
 

@@ -25,8 +25,8 @@ from amity.data.tables import Part
 _TYPES = ", ".join(suffix.removeprefix(".") for suffix in tables.READERS)
 
 
-def read_folder(path: Path, division: Division) -> Source:
-    """All silos of a folder, each with its own train and test part."""
+def read_folder(path: Path, division: Division, kind: labels.Kind = "auto") -> Source:
+    """All silos of a folder, each with its own train and test part; `kind`: what their labels are."""
     entries = _entries(path, "a folder with one file or folder per silo")
     if not entries:
         raise InputError(f"{path} must hold one file or folder per silo, found nothing: add some")
@@ -34,7 +34,7 @@ def read_folder(path: Path, division: Division) -> Source:
     check_names(names)
     found = {name: _silo(entry) for name, entry in zip(names, entries, strict=True)}
     parts = _alike([part for own in found.values() for part in own])
-    marks = labels.number([part.y for part in parts])
+    marks = labels.number([part.y for part in parts], kind)
     if marks.classes == 1:
         raise InputError(f"{path} must have two classes or more, found {marks.names[0]!r} only: check the labels")
     splits = iter([Split(part.x, y) for part, y in zip(parts, marks.parts, strict=True)])

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from amity.errors import InputError
+
 Written = npt.NDArray[np.generic]
 """Labels of one part of one silo: text or finite numbers.  # [n]"""
+
+
+Kind = Literal["auto", "classes", "quantities"]
+"""What labels are; auto: quantities where one has a fraction, else classes."""
 
 
 class Numbered(NamedTuple):
@@ -20,20 +26,26 @@ class Numbered(NamedTuple):
     names: tuple[str, ...]  # of the classes, in their order
 
 
-def number(parts: Sequence[Written]) -> Numbered:
-    """Words are classes in alphabetical order, whole numbers in theirs; a fraction anywhere makes all quantities."""
+def number(parts: Sequence[Written], kind: Kind = "auto") -> Numbered:
+    """Words are classes in alphabetical order, whole numbers in theirs; a fraction anywhere makes all quantities.
+
+    `kind` says what they are where this guess is wrong: counts are whole quantities, grades may be 1.5.
+    """
     numeric = [_as_numbers(part) for part in parts]
     values = [part for part in numeric if part is not None]
     if len(values) < len(parts):
+        if kind == "quantities":
+            raise InputError("quantities must be finite numbers, got words for labels: leave labels at auto")
         texts = [_as_text(part) for part in parts]
         known = sorted({text for part in texts for text in part})
         place = {text: i for i, text in enumerate(known)}
         return Numbered([torch.tensor([place[text] for text in part]) for part in texts], len(known), tuple(known))
-    if any((part != np.floor(part)).any() for part in values):
+    fractions = any((part != np.floor(part)).any() for part in values)
+    if kind == "quantities" or (kind == "auto" and fractions):
         return Numbered([torch.tensor(part, dtype=torch.float32) for part in values], 0, ())
     union = np.unique(np.concatenate(values))
     found = [torch.from_numpy(np.searchsorted(union, part)) for part in values]
-    return Numbered(found, len(union), tuple(f"{value:.0f}" for value in union))
+    return Numbered(found, len(union), tuple(f"{value:g}" if fractions else f"{value:.0f}" for value in union))
 
 
 def is_text(part: Written) -> bool:

@@ -23,6 +23,7 @@ from amity.data.catalogue import Official
 from amity.data.division import Division
 from amity.data.fetch import Notify, fetch
 from amity.data.files import Arrays, Found
+from amity.data.labels import Kind
 from amity.streams import stream
 
 
@@ -83,13 +84,15 @@ def load(
     *,
     seed: int = 0,
     test_fraction: float = 0.2,
+    labels: Kind = "auto",
     cached: bool = True,
     notify: Notify | None = None,
 ) -> Source:
     """A data set by name, or "folder:PATH" for your own silos (see docs/data.md).
 
     Files are searched in `data_dir`, $AMITY_DATA, ./data and the user cache, else fetched into the first or last of
-    these. `seed` and `test_fraction` divide data that bring no test part. `cached=False` decodes and verifies anew.
+    these. `seed` and `test_fraction` divide data that bring no test part. `labels`: what those of your own silos are.
+    `cached=False` decodes and verifies anew.
     """
     division = Division(seed, test_fraction)
     if name.startswith(FOLDER):
@@ -98,10 +101,12 @@ def load(
         path = name.removeprefix(FOLDER)
         if not path:
             raise InputError(f"{FOLDER} needs the path of a folder with your silos, got none: {FOLDER}PATH")
-        return read_folder(Path(path).expanduser(), division)
+        return read_folder(Path(path).expanduser(), division, labels)
     if name not in SOURCES:
         raise options.unknown("data set", name, [*SOURCES, f"{FOLDER}PATH"])
     entry = SOURCES[name]
+    if labels == "quantities":
+        raise InputError(f"the labels of {name} are classes, got labels=quantities: leave it at auto")
     if entry.official is None:
         return entry.build(entry, {}, division)
     found = entry.find(data_dir) or _fetched(entry, data_dir, notify)
