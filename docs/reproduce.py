@@ -41,12 +41,17 @@ mean over silos says so in every comparison that was run; each verdict says how 
 
 
 def recorded() -> Iterator[reproduce.Results]:
-    """Every experiment at every size of which something is recorded; those without runs need none."""
+    """Every experiment at every size of which something is recorded; those without runs are shown once."""
     for name in spec.names():
         experiment = spec.read(name)
+        shown: list[list[Path]] = []  # two sizes may be the same runs
         for size in experiment.content["sizes"]:
             results = reproduce.recorded(experiment, size, RESULTS)
-            if results.outcomes or not experiment.cells(size):
+            files = [outcome.path for outcomes in results.outcomes.values() for outcome in outcomes]
+            if files and files in shown:
+                continue
+            shown.append(files)
+            if results.outcomes or (size == "cpu" and not experiment.cells(size)):
                 yield results
 
 
@@ -81,7 +86,8 @@ def _experiment(results: reproduce.Results) -> Iterator[str]:
         elif (folder / f"{output.name}.png").exists():
             place = f"../experiments/results/{folder.relative_to(RESULTS).as_posix()}/{output.name}"
             yield f"![{experiment.title}: {spec.KINDS[output.kind]}]({place}.png)"
-            yield f"{spec.KINDS[output.kind].capitalize()} ([PDF]({place}.pdf))."
+            caption = spec.KINDS[output.kind]
+            yield f"{caption[0].upper()}{caption[1:]} ([PDF]({place}.pdf))."
 
 
 def _coverage() -> str:

@@ -94,7 +94,10 @@ def test_a_claim_is_judged_by_the_comparisons_that_were_run() -> None:
     assert "good is better: **confirmed** (1 of 1 comparisons" in _table(SEVERAL)
     both = {("good", "x"): [outcome([90, 94])], ("bad", "x"): [outcome([80, 84])]}
     contrary = {("good", "y"): [outcome([70, 70])], ("bad", "y"): [outcome([80, 84])]}
-    assert "**confirmed in part** (1 of 2" in _table(results({**both, **contrary}))
+    assert "**mostly not confirmed** (1 of 2" in _table(results({**both, **contrary}))
+    third = {("good", "z"): [outcome([90, 94])], ("bad", "z"): [outcome([80, 84])]}
+    columns = {**CONTENT["columns"], "z": {}}
+    assert "**confirmed in part** (2 of 3" in _table(results({**both, **contrary, **third}, columns=columns))
     told = _table(results(contrary))
     assert "**not confirmed** (0 of 1" in told and "-12.00" in told
     assert "good is better" not in _table(results({("good", "x"): [outcome([90, 94])]}))

@@ -157,7 +157,8 @@ def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> str | Non
     total = held + len(against)
     if not total:
         return None
-    verdict = "confirmed" if held == total else "not confirmed" if not held else "confirmed in part"
+    partly = "confirmed in part" if 2 * held > total else "mostly not confirmed"
+    verdict = "confirmed" if held == total else "not confirmed" if not held else partly
     detail = f"{held} of {total} comparisons, {clearly} of them with p < 0.05"
     contrary = f"; contrary: {'; '.join(against)}" if against else ""
     return f"- {claim.text}: **{verdict}** ({detail}{contrary})."
