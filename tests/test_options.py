@@ -196,3 +196,18 @@ def test_unknown_methods_are_refused() -> None:
 def test_settings_change_what_they_name() -> None:
     method = build("fedprox-ft", {"mu": 0.5, "ft_epochs": 3})
     assert settings_of(method) == {"mu": 0.5, "ft_epochs": 3, "ft_lr": "same", "weighting": "samples"}
+
+
+def test_choices_keep_the_order_of_their_own_class() -> None:
+    """Literal["a", "b"] == Literal["b", "a"]: what is remembered of one must not be told of the other."""
+
+    @dataclass(frozen=True)
+    class One:
+        word: Literal["a", "b"] = option("a", "a word")
+
+    @dataclass(frozen=True)
+    class Other:
+        word: Literal["b", "a"] = option("a", "a word")
+
+    rules = [describe(cls)[0]["rule"] for cls in (One, Other)]
+    assert rules == ["one of a, b", "one of b, a"]

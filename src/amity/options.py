@@ -64,9 +64,13 @@ def _hint(cls: type, key: str) -> Any:
     return _hints(cls)[fields_of(cls)[key].name]
 
 
-@functools.cache
+@functools.cache  # by field: hints that differ in the order of their words only are equal
+def _admitted(cls: type, name: str) -> tuple[Any, ...]:
+    """The types and literal values that a field admits."""
+    return _alternatives(_hint(cls, name))
+
+
 def _alternatives(hint: Any) -> tuple[Any, ...]:
-    """The types and literal values that a hint admits."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         return tuple(alt for arg in typing.get_args(hint) for alt in _alternatives(arg))
     if typing.get_origin(hint) is Literal:
@@ -76,12 +80,11 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 def _rule(cls: type, name: str) -> str:
     """What a field admits, in words: "a number > 0 or softmax, group"."""
-    hint = _hint(cls, name)
     bounds = fields_of(cls)[name].metadata["bounds"]
     span = " and ".join(f"{_SIGNS[key]} {bound:g}" for key, bound in bounds.items())
     words: list[str] = []
     literals: list[str] = []
-    for alternative in _alternatives(hint):
+    for alternative in _admitted(cls, name):
         if alternative is float:
             words.append(f"a number {span}".rstrip())
         elif alternative is int:
@@ -102,13 +105,13 @@ def _takes(cls: type, name: str) -> str:
     words = {float: "X", int: "N", bool: "true|false", str: "TEXT"}
     return "|".join(
         words[alternative] if isinstance(alternative, type) else str(alternative)
-        for alternative in _alternatives(_hint(cls, name))
+        for alternative in _admitted(cls, name)
     )
 
 
 def _kinds(cls: type, name: str) -> list[str]:
     """The types a field admits, for programs; words from a list are "choice"."""
-    kinds = [value.__name__ if isinstance(value, type) else "choice" for value in _alternatives(_hint(cls, name))]
+    kinds = [value.__name__ if isinstance(value, type) else "choice" for value in _admitted(cls, name)]
     return list(dict.fromkeys(kinds))
 
 
@@ -127,7 +130,7 @@ def check(record: Any) -> None:
     cls: type = type(record)
     for name, field in fields_of(cls).items():
         value = getattr(record, field.name)
-        ok = any(_admits(alternative, value) for alternative in _alternatives(_hint(cls, name)))
+        ok = any(_admits(alternative, value) for alternative in _admitted(cls, name))
         if ok and isinstance(value, (int, float)) and not isinstance(value, bool):
             bounds = field.metadata["bounds"]
             ok = (isinstance(value, int) or math.isfinite(value)) and all(
@@ -139,7 +142,7 @@ def check(record: Any) -> None:
 
 def parse(cls: type, name: str, text: str) -> Any:
     """Read one option from text. Range errors are left to `check`, which sees the whole instance."""
-    alternatives = _alternatives(_hint(cls, name))
+    alternatives = _admitted(cls, name)
     word = text.strip()
     for alternative in alternatives:
         if not isinstance(alternative, type) and word.lower() == str(alternative).lower():
@@ -182,7 +185,7 @@ def describe(cls: type) -> list[Mapping[str, Any]]:
         {
             "name": name,
             "type": _kinds(cls, name),
-            "choices": [value for value in _alternatives(_hint(cls, name)) if not isinstance(value, type)],
+            "choices": [value for value in _admitted(cls, name) if not isinstance(value, type)],
             "range": dict(field.metadata["bounds"]),
             "takes": _takes(cls, name),
             "rule": _rule(cls, name),
