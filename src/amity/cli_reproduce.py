@@ -14,7 +14,6 @@ from rich.table import Table
 
 from amity.cli_data import DataDir, Json
 from amity.cli_progress import err, shown
-from amity.errors import InputError
 
 if TYPE_CHECKING:
     from amity.experiments.spec import Experiment
@@ -128,9 +127,7 @@ def show(experiment: Experiment, size: str, folder: Path, data_dir: str | None) 
 def _list(folder: Path, root: Path | None, as_json: bool) -> None:
     from amity.experiments import spec
 
-    rows = [_row(spec.read(name, root), folder) for name in spec.names(root)]
-    if not rows:
-        raise InputError(f"no experiment lies in {root or spec.home()}: give --from a directory with PAPER/NAME.toml")
+    rows = [_row(spec.read(name, root), folder) for name in spec.some_names(root)]
     if as_json:
         print(json.dumps(rows, indent=1))
         return

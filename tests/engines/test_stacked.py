@@ -429,7 +429,7 @@ def test_other_models_are_trained_one_by_one(make: Callable[[], nn.Module], reas
 
 def test_other_losses_are_trained_one_by_one() -> None:
     task = Task(lambda: nn.Linear(FEATURES, 1), (FEATURES,), 1, loss=half_square, dtype=torch.float64)
-    assert dense_of(task) == "its loss is not the cross-entropy"
+    assert dense_of(task) == "its loss is neither the cross-entropy nor the squared error"
 
 
 def test_auto_stacks_several_silos_with_a_small_dense_model(monkeypatch: pytest.MonkeyPatch) -> None:

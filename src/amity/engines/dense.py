@@ -107,7 +107,7 @@ def _view(models: Tensor, slot: Slot) -> Tensor:
 def dense_of(task: Task) -> Dense | str:
     """The task's network as batched products, or why it has none."""
     if task.loss not in (F.cross_entropy, mean_square):
-        return "its loss is not the cross-entropy"
+        return "its loss is neither the cross-entropy nor the squared error"
     module = task.module(task.init(Generator()))
     if any(p._forward_hooks or p._forward_pre_hooks or p._backward_hooks for p in module.modules()):
         return "it has hooks"

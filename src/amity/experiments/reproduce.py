@@ -6,6 +6,7 @@ checkpoint it goes on after an interruption. Experiments that share runs share b
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -99,14 +100,11 @@ def _chosen(cell: Cell, folder: Path) -> Any:
     """The value with the best score on validation data; None while a trial is missing. The first of equals wins."""
     if cell.choice is None:
         return None
-    scores = [(value, outcome.read(folder, key_of(run))) for value, run in cell.trials()]
-    if any(result is None for _, result in scores):
+    found = [(value, outcome.read(folder, key_of(run))) for value, run in cell.trials()]
+    scores = [(value, result.validation) for value, result in found if result is not None]
+    if len(scores) < len(found):
         return None
-    return max(scores, key=lambda pair: -1.0 if pair[1] is None else _comparable(pair[1].validation))[0]
-
-
-def _comparable(score: float) -> float:
-    return score if score == score else -1.0  # a run whose models are not finite has no score
+    return max(scores, key=lambda pair: -math.inf if math.isnan(pair[1]) else pair[1])[0]
 
 
 class Runner:
@@ -120,8 +118,13 @@ class Runner:
         self._dealt: tuple[object, Silos] | None = None
 
     def complete(self, experiment: Experiment, size: str) -> None:
-        """Run all that is missing."""
-        for cell in experiment.cells(size):
+        """Run all that is missing. A mistake in the last method's options is found before the first run."""
+        from amity.methods import build
+
+        cells = experiment.cells(size)
+        for cell in cells:
+            build(str(cell.options["method"]), cell.options["set"])
+        for cell in cells:
             for run in self._left(cell):
                 self.once(run)
 

@@ -293,12 +293,21 @@ def names(root: Path | None = None) -> list[str]:
     return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.glob("*/*.toml"))
 
 
+def some_names(root: Path | None = None) -> list[str]:
+    """All experiments, of which there must be one."""
+    found = names(root)
+    if not found:
+        raise InputError(f"no experiment lies in {root or home()}: give a directory with PAPER/NAME.toml")
+    return found
+
+
 def read(name: str, root: Path | None = None) -> Experiment:
     """One experiment, checked: every mistake in its file is found here and not after hours."""
     root = root or home()
-    if name not in names(root):
-        raise unknown("experiment", name, names(root))
+    if name not in (known := some_names(root)):
+        raise unknown("experiment", name, known)
     content = _content(name, root, ())
+    _check_shape(content, name)
     experiment = Experiment(name, content)
     _check(experiment)
     return experiment
@@ -328,6 +337,41 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _merged(merged[key], value) if both else value
     return merged
+
+
+def _check_shape(content: Mapping[str, Any], name: str) -> None:
+    """Tables are tables and lists are lists, so that all other code may take it for granted."""
+
+    def need(holds: bool, what: str) -> None:
+        if not holds:
+            raise InputError(f"the experiment {name} needs {what}: see experiments/README.md")
+
+    def tables(inside: Any, where: str, depth: int) -> None:
+        need(isinstance(inside, dict), f"{where} to be a table")
+        for key, inner in inside.items() if depth else ():
+            tables(inner, f"{where}.{key}", depth - 1)
+
+    for key, depth in (("run", 0), ("columns", 1), ("rows", 1), ("cells", 2), ("paper_values", 1), ("sizes", 1)):
+        tables(content.get(key, {}), key, depth)
+    for name_of_size, size in content.get("sizes", {}).items():
+        for axis in ("in", "of"):
+            tables(size.get(axis, {}), f"sizes.{name_of_size}.{axis}", 1)
+        for row, table in size.get("of", {}).items():
+            tables(table.get("in", {}), f"sizes.{name_of_size}.of.{row}.in", 1)
+        for axis in ("rows", "columns"):
+            need(isinstance(size.get(axis, []), list), f"sizes.{name_of_size}.{axis} to be a list")
+    for table in _tables({"sizes": {}, **content}):
+        seeds = table.get("seeds", 1)
+        need(type(seeds) is int and seeds > 0, f"seeds to be a whole number above 0, got {seeds!r}")
+        for key in ("set", "choose"):
+            tables(table.get(key, {}), key, 0)
+    for key, words in (("outputs", ("kind",)), ("claims", ("text", "above", "below"))):
+        listed = content.get(key, [])
+        alike = isinstance(listed, list) and all(isinstance(table, dict) for table in listed)
+        need(alike, f"{key} to be tables, [[{key}]]")
+        for table in listed:
+            for word in words:
+                need(word in table, f"{word} in every [[{key}]]")
 
 
 def _check(experiment: Experiment) -> None:
