@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from amity import evaluate
 from amity.experiments.figures import paper
 from amity.experiments.figures.paper import Pen, Sheet
 from amity.experiments.figures.view import View
@@ -219,11 +219,10 @@ def sweep(view: View) -> Figure | None:
 
 
 def _point(value: Any, outcomes: Sequence[Outcome]) -> Point | None:
-    scores = [outcome.bmta for outcome in outcomes if math.isfinite(outcome.bmta)]
-    if not scores:
+    mean, deviation = evaluate.over_seeds([outcome.bmta for outcome in outcomes])
+    if math.isnan(mean):
         return None
-    key = value if _numeric(value) else str(value)
-    return Point(key, statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0)
+    return Point(value if _numeric(value) else str(value), mean, 0.0 if math.isnan(deviation) else deviation)
 
 
 def _numeric(value: Any) -> bool:
