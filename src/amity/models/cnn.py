@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from amity.models.blocked import through, through_blocks
+from amity.models.fourier import convolve_pool_relu, through
 
 
 class CNN(nn.Sequential):
@@ -33,4 +33,4 @@ class CNN(nn.Sequential):
         layers = list(self)
         second = layers[3]
         assert isinstance(second, nn.Conv2d)
-        return through(layers[6:], through_blocks(second, layers[4:6], through(layers[:3], input)))
+        return through(layers[6:], convolve_pool_relu(second, through(layers[:3], input)))
