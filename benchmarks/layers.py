@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from amity.bench.local import GEMM, Size, gemm, network, share_of_gemm, threads, threads_used
 from amity.bench.measure import Figures, Goal, Work, lazily
+from amity.models.fourier import convolve_pool_relu
 
 FIRST, POOL, SECOND, DENSE, ADAM = (
     "conv 1",
@@ -22,12 +23,12 @@ FIRST, POOL, SECOND, DENSE, ADAM = (
     "dense layers",
     "Adam, proximal term",
 )
-DEFAULT, LAST, BLOCKS = "default order", "channels-last", "blocks"
+DEFAULT, LAST, BLOCKS, SPECTRA = "default order", "channels-last", "blocks", "spectra"
 
 LAYERS = {
     FIRST: (slice(0, 1), (1, 28, 28), (DEFAULT, LAST)),
     POOL: (slice(1, 3), (32, 28, 28), (DEFAULT, LAST)),
-    SECOND: (slice(3, 6), (32, 14, 14), (DEFAULT, LAST, BLOCKS)),
+    SECOND: (slice(3, 6), (32, 14, 14), (DEFAULT, LAST, BLOCKS, SPECTRA)),
     DENSE: (slice(7, None), (3136,), ("",)),
 }
 """Which of the network, the shape of an example, memory orders."""
@@ -61,14 +62,19 @@ def steps(layer: str, order: str, batch: int, count: int) -> Work:
     def make() -> tuple[nn.Sequential, Tensor]:
         module = network(pool_first=True)[where]
         x = torch.randn(batch, *shape)
-        if order in (LAST, BLOCKS):
+        if order in (LAST, BLOCKS, SPECTRA):
             for p in module.parameters():
                 p.data = _channels_last(p.data) if p.dim() == 4 else p.data
             x = _channels_last(x)
         return module, x.requires_grad_(layer != FIRST)  # pictures need no gradient
 
     def once(module: nn.Sequential, x: Tensor) -> None:
-        out = module(x.to_mkldnn()).to_dense() if order == BLOCKS else module(x)
+        if order == SPECTRA:
+            first = module[0]
+            assert isinstance(first, nn.Conv2d)
+            out = convolve_pool_relu(first, x)
+        else:
+            out = module(x.to_mkldnn()).to_dense() if order == BLOCKS else module(x)
         torch.autograd.grad(out, [*module.parameters(), *([x] if x.requires_grad else [])], torch.ones_like(out))
 
     made = [make() for _ in range(threads_used())]

@@ -83,18 +83,18 @@ SECTIONS = {
         "The *library-style loop* is written as libraries write it: clients one after the other, a DataLoader, "
         "default memory order, torch's default Adam, the penalty in the loss, ReLU before the pool, all cores inside "
         "every operation. The *bare loop* has Amity's tricks and none of its code: flat vectors, channels-last, the "
-        "second convolution in oneDNN's own order, fused Adam, a thread per core. Useful FLOP/s count the "
-        "multiplications and additions of the layers, forward and backward; *matrix products* are those of 1024x1024 "
+        "second convolution by spectra, fused Adam, a thread per core. Useful FLOP/s count the multiplications and "
+        "additions of the layers as they are defined, forward and backward; *matrix products* are those of 1024x1024 "
         "float32 matrices on the same threads. *A step of nothing but matrix products* does the layers' arithmetic at "
-        "that rate and nothing else: where it is hardly faster than the target, the target asks for all that there is.",
+        "that rate and nothing else. Amity is faster than that because spectra need a fifth of the multiplications of "
+        "a 5x5 convolution (`models/fourier.py`; the same function, with smaller rounding errors).",
     ),
     "layers": (
         "Local training, layer by layer",
-        "Four fifths of a step are the second convolution and the dense layers, and these already run at about the "
-        "rate of matrix products; Adam, the proximal term and all of Amity's own code are a few hundredths. So little "
-        "is left to gain without other arithmetic (Winograd's, or numbers of 16 bits). What has been tried and brought "
-        "nothing: the first convolution as a matrix product of columns, parts of a batch that stay in the cache, a "
-        "pool and ReLU in one function.",
+        "As the layers are defined, four fifths of a step are the second convolution and the dense layers. *Blocks* "
+        "are oneDNN's own memory order, the fastest direct kernel; *spectra* multiply transforms of pictures and "
+        "kernels instead, and are what Amity does. What has been tried and brought nothing: the first convolution as a "
+        "matrix product of columns, parts of a batch that stay in the cache, a pool and ReLU in one function.",
     ),
     "round": (
         "A whole round",

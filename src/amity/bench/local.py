@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.flop_counter import FlopCounterMode
 
+from amity.bench.bare_spectra import Convolution
 from amity.bench.measure import Figures, Goal, Repeat, Work, lazily, speed
 
 RATE, PULL = 1e-3, 1e-4  # of Adam, and of the proximal term PULL/2 |w - centre|^2
@@ -88,8 +89,8 @@ def amity(size: Size) -> Work:
 
 
 def bare(size: Size) -> Work:
-    """The same tricks by hand, without Amity: flat vectors, channels-last, the second convolution in oneDNN's own
-    order, fused Adam, a thread per core."""
+    """The same tricks by hand, without Amity: flat vectors, channels-last, the second convolution by spectra, fused
+    Adam, a thread per core."""
     pool = threads()
     first = flat(network(pool_first=True))[1].clone()
     data = [images(size, client) for client in range(size.clients)]
@@ -105,7 +106,7 @@ def bare(size: Size) -> Work:
         params.grad = gradient
         for chosen in torch.randperm(len(y)).split(size.batch):
             gradient.zero_()
-            hidden = module[3:6](module[:3](x[chosen]).to_mkldnn()).to_dense()
+            hidden = _second(module[3], module[:3](x[chosen]))
             F.cross_entropy(module[6:](hidden), y[chosen]).backward()
             gradient.add_((params - first).mul_(PULL))
             adam.step()
@@ -118,6 +119,14 @@ def bare(size: Size) -> Work:
         return {"flops": flops}
 
     return work
+
+
+def _second(layer: nn.Module, x: Tensor) -> Tensor:
+    """Convolution, pool and ReLU."""
+    assert isinstance(layer, nn.Conv2d) and layer.bias is not None
+    y = Convolution.apply(x.permute(2, 3, 0, 1), layer.weight)  # type: ignore[no-untyped-call]
+    pooled = F.max_pool2d(y.view(1, 14, 14, -1).permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1)
+    return F.relu(pooled.reshape(7, 7, len(x), 64) + layer.bias).permute(2, 3, 0, 1)
 
 
 def gemm(size: Size) -> Work:
