@@ -81,6 +81,16 @@ def test_every_case_runs_in_quick_mode(name: str) -> None:
         assert math.isfinite(goal.value(repeat)), goal.what
 
 
+def test_the_workers_of_a_cluster_end_with_its_case() -> None:
+    ray = pytest.importorskip("ray")
+    cluster = module_of(BENCHMARKS["cluster"])
+    work = cases_of(cluster, quick=True)[cluster.ACTORS]
+    work()
+    assert ray.is_initialized()
+    del work
+    assert not ray.is_initialized()
+
+
 def test_cases_are_timed_in_turn_each_in_its_own_process(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     repeats = measure(load(str(tiny), quick=False), repeats=2, quick=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -41,13 +41,13 @@ def next_round(count: int, train: int, engine: Callable[..., Iterator[Round]]) -
     solver = method.solver._replace(batch=min(100, train))
     how: dict[str, Any] = {"traffic": traffic} if engine is on_ray else {}
     steps = engine(method, task, silos, fed, solver, Participation(epochs=1), workers=WORKERS, **how)
-    atexit.register(steps.close)  # type: ignore[attr-defined]
 
     def work() -> dict[str, float]:
         moved = traffic.moved
         seconds = next(steps).seconds
         return {**seconds, "seconds": sum(seconds.values()), "moved_mb": (traffic.moved - moved) / 1e6}
 
+    weakref.finalize(work, steps.close)  # type: ignore[attr-defined]  # nobody will ask for a round: end the workers
     return work
 
 
