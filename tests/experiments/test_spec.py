@@ -355,6 +355,17 @@ def test_like_merges_tables_and_replaces_the_rest(tmp_path: Path) -> None:
     assert two.columns("paper") == ["iid", "groups"]
 
 
+@pytest.mark.parametrize(
+    ("own", "fedavg", "fedamp"),
+    [("", 90.5, None), ("paper_values = {}\n", None, None), ("[paper_values]\nfedamp = { iid = 1.0 }\n", None, 1.0)],
+)
+def test_ones_own_paper_values_replace_all_others(
+    tmp_path: Path, own: str, fedavg: float | None, fedamp: float | None
+) -> None:
+    two = like(tmp_path, own)
+    assert (two.reported("fedavg", "iid"), two.reported("fedamp", "iid")) == (fedavg, fedamp)
+
+
 def test_like_is_followed_through(tmp_path: Path) -> None:
     root = written(tmp_path, one=SMALL, two=LIKE, three='id = "T3"\nlike = "paper/two"\n[run]\nrounds = 9\n')
     assert spec.read("paper/three", root).cell("quick", "fedavg", "iid").run(0).rounds == 9

@@ -12,8 +12,8 @@
     [[claims]]                         text, above, below: rows that the paper says are better than others
 
 Later tables win: run, column, row, cell, size, size in a column, size of a row, size of a row in a column. `like`
-names an experiment whose tables are taken over, so that two views of the same runs share them; `only_rows` and
-`only_columns` leave the others out of every size. No torch here.
+names an experiment whose tables are taken over, so that two views of the same runs share them; one's own `paper_values`
+replace all others, and `only_rows` and `only_columns` leave the others out of every size. No torch here.
 """
 
 from __future__ import annotations
@@ -327,7 +327,8 @@ def _content(name: str, root: Path, seen: Sequence[str]) -> dict[str, Any]:
     if own["like"] in (name, *seen):
         raise InputError(f"{path} is like {own['like']}, which is like it: leave one `like` out")
     base = _content(own["like"], root, (*seen, name))
-    return _merged({key: value for key, value in base.items() if key != "claims"}, own)  # claims are told once
+    left = ["claims", *(["paper_values"] if "paper_values" in own else [])]  # claims are told once
+    return _merged({key: value for key, value in base.items() if key not in left}, own)
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
