@@ -54,6 +54,12 @@ def test_block_score_of_a_perfect_separation_is_finite() -> None:
     assert evaluate.block_score(np.kron(np.eye(2), np.full((2, 2), 0.5)), [0, 0, 1, 1]) == pytest.approx(0.5e12)
 
 
+@pytest.mark.parametrize(("others", "told"), [(1e-4, True), (1e-9, False), (0.0, False)])
+def test_block_score_is_none_where_nobody_listens(others: float, told: bool) -> None:
+    weights = np.eye(4) + others * np.arange(16).reshape(4, 4) / 15
+    assert (evaluate.block_score(weights, [0, 0, 1, 1]) is not None) is told
+
+
 def test_block_score_leaves_out_clients_of_no_known_group() -> None:
     weights = [[0.0, 0.6, 0.2, 9.0], [0.6, 0.0, 0.2, 9.0], [0.2, 0.2, 0.0, 9.0], [9.0, 9.0, 9.0, 9.0]]
     assert evaluate.block_score(weights, [0, 0, 1, None]) == pytest.approx(3.0)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating[Any]]
 
+LEAST_SHARE = 1e-6  # of all weight, for others: with less everybody is alone, and who would come next is an accident
 LEAST_WEIGHT = 1e-12
 
 
@@ -62,7 +63,7 @@ def block_score(weights: npt.ArrayLike, groups: Sequence[int | None] | None) -> 
     Weights count by size, since some methods allow negative ones. NaN rows (clients that were not asked) and
     clients of no known group are left out. The mean between groups is floored at 1e-12, so that a perfect
     separation is a large number and not infinity. None where there is nothing to compare: no groups, one
-    group, only groups of one.
+    group, only groups of one, or nobody who listens to others at all.
     """
     matrix = np.abs(np.asarray(weights, dtype=np.float64))  # [m, m]
     if groups is None:
@@ -72,7 +73,8 @@ def block_score(weights: npt.ArrayLike, groups: Sequence[int | None] | None) -> 
     same = label[:, None] == label[None, :]
     within = matrix[pair & same & ~np.eye(len(matrix), dtype=bool)]
     between = matrix[pair & ~same]
-    if not within.size or not between.size:
+    others = within.sum() + between.sum()
+    if not within.size or not between.size or others <= LEAST_SHARE * np.nansum(matrix):
         return None
     return float(within.mean() / max(between.mean(), LEAST_WEIGHT))
 
