@@ -6,12 +6,12 @@ gradients are the same (where all four are negative, both are 0) for a quarter o
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 
-from amity.models.fourier import convolve_pool_relu, through
+from amity.models.fourier import TwoConvolutions
 
 
-class CNN(nn.Sequential):
+class CNN(TwoConvolutions):
     """1,663,370 parameters for 28x28 grey images and 10 classes."""
 
     def __init__(self, shape: tuple[int, ...], classes: int) -> None:
@@ -28,9 +28,3 @@ class CNN(nn.Sequential):
             nn.ReLU(),
             nn.Linear(512, classes),
         )
-
-    def forward(self, input: Tensor) -> Tensor:
-        layers = list(self)
-        second = layers[3]
-        assert isinstance(second, nn.Conv2d)
-        return through(layers[6:], convolve_pool_relu(second, through(layers[:3], input)))

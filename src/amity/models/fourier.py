@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -32,11 +31,20 @@ _SPECTRA = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 _WORTH = 16  # pictures: with fewer, the kernel's own transforms cost more than is won
 
 
-def through(layers: Sequence[nn.Module], x: Tensor) -> Tensor:
-    """One layer after the other."""
-    for layer in layers:
-        x = layer(x)
-    return x
+class TwoConvolutions(nn.Sequential):
+    """Convolution, pool, ReLU, convolution, pool, ReLU, then anything: the second convolution is made by spectra."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        layers = list(self)
+        second = layers[3]
+        assert isinstance(second, nn.Conv2d)
+        x = input
+        for layer in layers[:3]:
+            x = layer(x)
+        x = convolve_pool_relu(second, x)
+        for layer in layers[6:]:
+            x = layer(x)
+        return x
 
 
 def convolve_pool_relu(layer: nn.Conv2d, x: Tensor) -> Tensor:
