@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from amity import record
 from amity.contract import InputError, Progress, Round, Score
-from amity.record import Recorder, file_names, read
+from amity.record import Recorder, checkpoint, file_names, read, writer
 
 SILOS = ["north", "A/B", ".."]
 CONFIG: dict[str, Any] = {"method": "fedamp", "rounds": 4, "workers": 2, "set": {"sigma": 10.0}, "lr": None}
@@ -380,8 +380,9 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, call: int) -> list[int]:
 
         monkeypatch.setattr(owner, name, operation)
 
-    counted("save_file", record)
-    counted("_sync", record)
+    counted("save_file", checkpoint)
+    counted("sync", checkpoint)
+    counted("sync", writer)
     counted("rename", Path)
     counted("mkdir", Path)
     counted("write_bytes", Path)
@@ -454,7 +455,7 @@ def test_interrupted_leaves_a_readable_run_that_resumes(tmp_path: Path) -> None:
 
 def test_when_a_checkpoint_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("amity.record.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("amity.record.writer.time.perf_counter", lambda: now[0])
     recorder = Recorder.create(tmp_path, {**CONFIG, "rounds": 9}, SILOS, FACTS)
     small = state(1)
     large = Progress(1, {"params": torch.zeros(1).expand(16_000_000)}, [])
@@ -522,7 +523,7 @@ def test_create_refuses_what_is_not_a_writable_directory(tmp_path: Path, monkeyp
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("amity.record.os.replace", full)
+    monkeypatch.setattr("amity.record.files.os.replace", full)
     with pytest.raises(InputError, match="No space left"):
         Recorder.create(tmp_path / "new" / "deep", CONFIG, SILOS, FACTS)
     assert list(contents(tmp_path)) == ["file"] and not (tmp_path / "new").exists()
