@@ -25,7 +25,8 @@ from amity import cli
 from amity.contract import InputError, Model, Silo, Split, State, Turn, nbytes
 from amity.data import Silos
 from amity.engines import ray
-from amity.engines.ray import Traffic, dealt, spread
+from amity.engines.ray import spread
+from amity.engines.ray_hosts import Traffic, dealt
 from amity.methods.fedamp import FedAMP
 from amity.task import Task
 

@@ -12,7 +12,8 @@ from amity.bench.measure import Work, lazily, speed
 from amity.bench.rounds import CLASSES, random_silos
 from amity.config import MANY, Participation
 from amity.contract import Round
-from amity.engines.ray import Traffic, cluster, spread
+from amity.engines.ray import cluster, spread
+from amity.engines.ray_hosts import Traffic
 from amity.engines.simulate import federation_of, simulate
 from amity.methods import build
 from amity.task import Task
