@@ -69,7 +69,7 @@ def page() -> str:
 
 def _glance(found: list[reproduce.Results]) -> Iterator[str]:
     for results in found:
-        lines = list(tables.claims(results, results.columns))
+        lines = list(tables.claims(results, results.columns, briefly=True))
         if lines:
             yield f"**{results.experiment.name}**, size `{results.size}`"
             yield lines[-1]

@@ -99,7 +99,9 @@ def test_a_claim_is_judged_by_the_comparisons_that_were_run() -> None:
     columns = {**CONTENT["columns"], "z": {}}
     assert "**confirmed in part** (2 of 3" in _table(results({**both, **contrary, **third}, columns=columns))
     told = _table(results(contrary))
-    assert "**not confirmed** (0 of 1" in told and "-12.00" in told
+    assert "**not confirmed** (0 of 1" in told and "contrary: Good on y against bad -12.00 (p " in told
+    (_, brief) = tables.claims(results(contrary), ["y"], briefly=True)
+    assert "**not confirmed** (0 of 1" in brief and "contrary" not in brief
     assert "good is better" not in _table(results({("good", "x"): [outcome([90, 94])]}))
 
 

@@ -128,40 +128,42 @@ def _seeds_note(results: Results) -> str:
     return f", mean and standard deviation over up to {most} seeds" if most > 1 else ", one seed"
 
 
-def claims(results: Results, columns: Sequence[str]) -> Iterator[str]:
-    """Whether each claim of the paper was confirmed, comparison by comparison."""
-    lines = [_judged(claim, results, columns) for claim in results.experiment.claims]
-    if judged := [line for line in lines if line is not None]:
+def claims(results: Results, columns: Sequence[str], *, briefly: bool = False) -> Iterator[str]:
+    """Whether each claim of the paper was confirmed; unless `briefly`, with every comparison that says otherwise."""
+    judged = [lines for claim in results.experiment.claims if (lines := _judged(claim, results, columns))]
+    if judged:
         yield "What the paper says, and what was seen:"
-        yield "\n".join(judged)
+        yield "\n".join(line for verdict, *contrary in judged for line in (verdict, *(() if briefly else contrary)))
 
 
-def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> str | None:
-    """A claim holds in a comparison if the mean over silos and seeds says so; clearly, if a paired test does too."""
+def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]:
+    """The verdict, then what is contrary to the claim; nothing where nothing was compared.
+
+    A claim holds in a comparison if the mean over silos and seeds says so; clearly, if a paired test does too.
+    """
     label = results.experiment.label
-    held = clearly = 0
-    against: list[str] = []
+    held = clearly = total = 0
+    against: dict[str, list[str]] = {}
     for column in columns if not claim.columns else [name for name in columns if name in claim.columns]:
         for above, below in ((a, b) for a in claim.above for b in claim.below):
             better, worse = _paired(results, above, below, column)
             if not better:
                 continue
+            total += 1
             difference = statistics.fmean(better) - statistics.fmean(worse)
             p = evaluate.wilcoxon(better, worse).p
             if difference > -claim.within:
                 held += 1
                 clearly += difference > 0 and p < 0.05
             else:
-                names = f"{label('rows', above)} against {label('rows', below)} on {label('columns', column)}"
-                against.append(f"{names} {difference:+.2f} (p {_p(p)})")
-    total = held + len(against)
+                who = f"{label('rows', above)} on {label('columns', column)}"
+                against.setdefault(who, []).append(f"{label('rows', below)} {difference:+.2f} (p {_p(p)})")
     if not total:
-        return None
+        return []
     partly = "confirmed in part" if 2 * held > total else "mostly not confirmed"
     verdict = "confirmed" if held == total else "not confirmed" if not held else partly
-    detail = f"{held} of {total} comparisons, {clearly} of them with p < 0.05"
-    contrary = f"; contrary: {'; '.join(against)}" if against else ""
-    return f"- {claim.text}: **{verdict}** ({detail}{contrary})."
+    told = f"- {claim.text}: **{verdict}** ({held} of {total} comparisons, {clearly} of them with p < 0.05)."
+    return [told, *(f"  - contrary: {who} against {', '.join(others)}" for who, others in against.items())]
 
 
 def _more(results: Results, rows: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
