@@ -32,6 +32,7 @@ from amity.config import fields_of
 from amity.data import SETTINGS, SOURCES
 from amity.data.settings import options_of as setting_options
 from amity.methods import METHODS, options_of
+from amity.run import prepare
 
 TINY = "--data synthetic --setting iid --clients 3 --model mlr --rounds 2 --epochs 1 --workers 1".split()
 MODEL_BYTES = 4 * (20 * 10 + 10)  # mlr on synthetic: 20 features, 10 classes, float32
@@ -776,6 +777,20 @@ def test_on_a_terminal_progress_is_shown(amity: Amity, monkeypatch: pytest.Monke
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "round 2/2" in shown and "pfedatt" in shown and "left" in shown
     assert shown.count("clipped to 3") == 1
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_waiting_for_a_core_is_said_once(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(cli_progress, "err", Console(file=screen, force_terminal=terminal, width=120))
+    ready = prepare(Run("fedavg", data="digits", rounds=1), deal(load("digits"), "iid", 2, seed=0))
+    with cli_progress.shown(ready) as (notify, _):
+        for _ in range(3):
+            notify("wait", 1, 2)
+        notify("train", 0, 2)
+    assert (
+        screen.getvalue().count("fedavg: 1 of 2 workers have not begun: other work may keep the Ray cluster busy") == 1
+    )
 
 
 def test_methods_are_listed_with_paper_and_options(amity: Amity) -> None:

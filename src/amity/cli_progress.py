@@ -26,11 +26,17 @@ def shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Ca
     began = time.monotonic()
     first: list[int] = []  # the round this process began with
 
+    def say(what: str, where: str = "") -> None:
+        if what not in seen:
+            seen.add(what)
+            err.print(escape(f"{run.method}{where}: {what}"), highlight=False, soft_wrap=True)
+
     def warn(line: Mapping[str, Any]) -> None:
         for warning in line["warnings"]:
-            if warning not in seen:
-                seen.add(warning)
-                err.print(escape(f"{run.method}, round {line['round']}: {warning}"), highlight=False, soft_wrap=True)
+            say(warning, f", round {line['round']}")
+
+    def wait(done: int, total: int) -> None:
+        say(f"{total - done} of {total} workers have not begun: other work may keep the Ray cluster busy")
 
     if not err.is_terminal:
 
@@ -44,7 +50,11 @@ def shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Ca
             text = "".join(f" {key} {value:.2f}" for key, value in known.items())
             print(f"{run.method} round {line['round']}/{run.rounds}{text} left {left:.0f}s", file=sys.stderr)
 
-        yield (lambda phase, done, total: None), told
+        def waits(phase: str, done: int, total: int) -> None:
+            if phase == "wait":
+                wait(done, total)
+
+        yield waits, told
         return
 
     columns = (
@@ -61,6 +71,8 @@ def shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Ca
         finished = [0]
 
         def within(phase: str, done: int, total: int) -> None:
+            if phase == "wait":
+                return wait(done, total)
             part = done / max(1, total)
             inside = 0.9 * part if phase == "train" else 0.9 + 0.1 * part  # evaluation takes about a tenth
             bar.update(task, completed=finished[0] + min(inside, 0.999))

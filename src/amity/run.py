@@ -292,7 +292,8 @@ def _rounds(
     progress = log.begun
 
     def watched(phase: str, done: int, total: int) -> None:
-        _ = log.recorder
+        if phase != "wait":  # for workers, who have not begun
+            _ = log.recorder
         if notify is not None:
             notify(phase, done, total)
 

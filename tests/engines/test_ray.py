@@ -267,6 +267,37 @@ def test_an_interrupted_run_is_resumed_by_another_engine(tmp_path: Path) -> None
     assert len(resumed.lines) == 3
 
 
+class Busy:
+    """Somebody else's work on the cluster."""
+
+    def begun(self) -> bool:
+        return True
+
+
+def test_workers_that_wait_for_a_core_are_told_of_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray as library
+
+    monkeypatch.setattr("amity.engines.ray_hosts.PATIENCE", 0.5)
+    busy = library.remote(Busy).options(num_cpus=1).remote()
+    library.get(busy.begun.remote())
+    told: list[tuple[str, int, int]] = []
+
+    def notify(phase: str, done: int, total: int) -> None:
+        if phase == "wait":
+            assert not (tmp_path / "run").exists()
+            told.append((phase, done, total))
+            if done == 1:
+                library.kill(busy)
+
+    at = amity.federation({s.name: (*s.train, *s.test) for s in silos()})
+    run = amity.Run("fedamp", engine="ray", rounds=1, epochs=1, workers=2)
+    amity.execute(run, at, out=tmp_path / "run", notify=notify)
+    assert ("wait", 1, 2) in told
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
 def test_the_extra_is_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr(sys, "argv", ["amity", "run", "fedavg", "--engine", "ray", "--out", "never"])

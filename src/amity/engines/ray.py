@@ -64,7 +64,7 @@ def spread(
     if done >= fed.rounds:
         return
     with cluster(address, min(workers or os.cpu_count() or 1, fed.clients)):
-        with Workers(plan, silos, workers, traffic or Traffic()) as hosts:
+        with Workers(plan, silos, workers, traffic or Traffic(), notify or silent) as hosts:
             while done < fed.rounds:
                 try:
                     for report in rounds(plan, hosts, start, notify or silent, matrix_dir, evaluate_every):

@@ -20,9 +20,13 @@ from amity.contract import Choosing, InputError, Progress, Relational, Score, Si
 from amity.engines.crew import Exchange, Plan, Sent
 from amity.engines.messages import array_of, divided, own, packed, packed_silo, seen, size_of
 from amity.engines.ray_worker import Worker
+from amity.engines.simulate import Notify, silent
 
 DEATHS = 3
 """A worker that dies so many times in one round will die again."""
+
+PATIENCE = 10.0
+"""Seconds without an answer after which it is told that workers have not begun: others may use the cores."""
 
 
 @dataclass
@@ -45,11 +49,14 @@ class Workers:
 
     executed: Literal["loop"] = "loop"
 
-    def __init__(self, plan: Plan, silos: Sequence[Silo], workers: int | None, traffic: Traffic) -> None:
+    def __init__(
+        self, plan: Plan, silos: Sequence[Silo], workers: int | None, traffic: Traffic, notify: Notify = silent
+    ) -> None:
         self._ray = importlib.import_module("ray")
         self._plan = plan
         self._silos = silos
         self._traffic = traffic
+        self._notify = notify
         self._recipe = _pickled(plan)
         self._kept: dict[int, _State] = {}  # none for a client that has its first state
         self._news: list[str] = []
@@ -64,7 +71,8 @@ class Workers:
         try:
             for host in self._hosts:
                 host.actor = self._actor(cores=1)
-            for at, (node,) in self._gather((at, self._setup(host)) for at, host in enumerate(self._hosts)):
+            calls = ((at, self._setup(host)) for at, host in enumerate(self._hosts))
+            for at, (node,) in self._gather(calls, patience=PATIENCE):
                 self._hosts[at].node = node
         except BaseException as error:
             self.__exit__(type(error), error, None)
@@ -161,10 +169,12 @@ class Workers:
         owned = {client: {key: own(value) for key, value in arrays.items()} for client, arrays in found.items()}
         return [owned[c] if c in owned else method.init_client(task, fed, c) for c in range(fed.clients)]
 
-    def _gather(self, calls: Iterable[tuple[int, _Call]]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    def _gather(
+        self, calls: Iterable[tuple[int, _Call]], patience: float | None = None
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Answers as they come: the first return value, and references to the others. Lost workers are replaced.
 
-        A worker begins while the calls of the others are still being made.
+        A worker begins while the calls of the others are still being made. `patience`: see PATIENCE.
         """
         waiting: dict[Any, tuple[int, _Call, list[Any]]] = {}
 
@@ -176,7 +186,11 @@ class Workers:
         for at, call in calls:
             submit(at, call)
         while waiting:
-            (ready,), _ = self._ray.wait(list(waiting), num_returns=1)
+            answered, _ = self._ray.wait(list(waiting), num_returns=1, timeout=patience)
+            if not answered:
+                self._notify("wait", len(self._hosts) - len(waiting), len(self._hosts))
+                continue
+            (ready,) = answered
             at, call, others = waiting.pop(ready)
             try:
                 answer = self._got(ready)

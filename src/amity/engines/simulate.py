@@ -35,7 +35,10 @@ from amity.streams import key_of, stream
 from amity.task import Task
 
 Notify = Callable[[str, int, int], None]
-"""(phase, clients done, clients in all): called from the engine's own thread."""
+"""(phase, done, in all): called from the engine's own thread.
+
+Phases "train" and "evaluate" count clients; "wait" counts workers that have begun, where others are waited for.
+"""
 
 
 def federation_of(silos: Sequence[Silo], rounds: int, seed: int) -> Federation:
