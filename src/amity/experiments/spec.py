@@ -35,6 +35,7 @@ SIZES = ("quick", "cpu", "paper")
 KINDS = {
     "table": "best mean test accuracy, ours beside the paper's",
     "wilcoxon": "p-values between all pairs of rows, over silos",
+    "cost": "time, memory and traffic",
     "curves": "accuracy or loss against the round",
     "distribution": "how the silos' accuracies are distributed",
     "heatmap": "who learns from whom in the last round",

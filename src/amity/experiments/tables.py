@@ -19,7 +19,7 @@ from amity.experiments.spec import Claim, Output
 from amity.record import replacing
 
 NONE = "–"
-KINDS = ("table", "wilcoxon")
+KINDS = ("table", "wilcoxon", "cost")
 
 LONG = (
     "row",
@@ -58,7 +58,8 @@ def write(output: Output, results: Results, folder: Path) -> list[Path]:
 
 def made(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
     """A table as paragraphs of Markdown, and as lines of a CSV file."""
-    return (_wilcoxon if output.kind == "wilcoxon" else _table)(output, results)
+    make = {"table": _table, "wilcoxon": _wilcoxon, "cost": _cost}[output.kind]
+    return make(output, results)
 
 
 def _csv(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -243,6 +244,34 @@ def _cell(value: Any) -> Any:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _cost(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
+    """What a run needs; of several seeds, the mean of each number but the memory."""
+    rows, columns = _axes(output, results)
+    label = results.experiment.label
+    lines: list[dict[str, Any]] = []
+    for row, column in ((row, column) for column in columns for row in rows):
+        outcomes = results.seeds(row, column)
+        if not outcomes:
+            continue
+        minutes = statistics.fmean(one.seconds for one in outcomes) / 60
+        peaks = [one.content["peak_gib"] for one in outcomes if one.content["peak_gib"] is not None]
+        up, down = (statistics.fmean(one.content[key] for one in outcomes) / 1e9 for key in ("bytes_up", "bytes_down"))
+        lines.append(
+            {
+                "": f"{label('rows', row)} on {label('columns', column)}",
+                "silos": len(outcomes[0].silos),
+                "rounds": len(outcomes[0].rounds["round"]),
+                "minutes": f"{minutes:.1f}",
+                "minutes per round": f"{minutes / len(outcomes[0].rounds['round']):.1f}",
+                "peak memory, GiB": f"{max(peaks):.1f}" if peaks else NONE,
+                "GB up": f"{up:.2f}",
+                "GB down": f"{down:.2f}",
+            }
+        )
+    heads = list(lines[0])
+    return [markdown(heads, [[str(line[head]) for head in heads] for line in lines])], lines
 
 
 def _wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
