@@ -1,5 +1,6 @@
 """The pages about methods and settings say what the code says."""
 
+import csv
 import re
 import runpy
 from pathlib import Path
@@ -24,6 +25,20 @@ def test_the_page_is_what_the_code_says(name: str) -> None:
 def test_the_page_of_results_is_what_is_recorded() -> None:
     page = runpy.run_path(str(DOCS / "reproduce.py"))["page"]
     assert page() == (DOCS / "reproduce.md").read_text(encoding="utf-8"), "run python docs/reproduce.py"
+
+
+def test_the_results_in_the_readme_are_recorded() -> None:
+    root = DOCS.parent
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `([\w-]+)` \| ([\d.]+) \| ([\d.]+|–) \|$", readme, re.MULTILINE)
+    table = root / "experiments" / "results" / "fedamp" / "cpu" / "table3.csv"
+    with table.open(encoding="utf-8", newline="") as file:
+        recorded = {line["row"]: line for line in csv.DictReader(file) if line["column"] == "fmnist"}
+    assert len(shown) > 3
+    for method, ours, paper in shown:
+        line = recorded[method]
+        assert ours == f"{float(line['bmta']):.2f}", method
+        assert paper == (f"{float(line['paper']):.2f}" if line["paper"] else "–"), method
 
 
 @pytest.mark.parametrize("name", SETTINGS)
