@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -16,9 +16,7 @@ from amity.record.directory import CHECKPOINT, CLIENTS, NEW, OLD, PROGRESS, SCOR
 from amity.record.files import load_json, sync, to_json
 
 
-def save_checkpoint(
-    path: Path, progress: Progress, right: Mapping[str, Sequence[Tensor]], facts: Mapping[str, Any]
-) -> None:
+def save_checkpoint(path: Path, progress: Progress, right: Mapping[str, Sequence[Tensor]], seconds: float) -> None:
     """Write beside the old checkpoint, then swap. `settle` undoes a swap that was cut short.
 
     `right`: each silo's `Score.each`, at the "best" and the "last" round.
@@ -30,7 +28,7 @@ def save_checkpoint(
     new.mkdir()
     for name, tensors in files.items():
         save_file(apart(tensors), new / name)
-    (new / PROGRESS).write_bytes(to_json({"round": progress.round, **facts}))
+    (new / PROGRESS).write_bytes(to_json({"round": progress.round, "seconds": seconds}))
     for file in (*new.iterdir(), new):
         sync(file)
     if (path / CHECKPOINT).exists():

@@ -181,8 +181,7 @@ class Recorder:
         for name in (LINES, PART):  # a checkpoint must not be ahead of what it refers to
             if (self.path / name).exists():
                 sync(self.path / name)
-        best_round = self._best.round if self._best else None
-        save_checkpoint(self.path, progress, self._right, {"seconds": self.seconds, "best_round": best_round})
+        save_checkpoint(self.path, progress, self._right, self.seconds)
         self._saved = time.perf_counter()
 
     @property
