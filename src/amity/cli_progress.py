@@ -35,8 +35,9 @@ def shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Ca
         for warning in line["warnings"]:
             say(warning, f", round {line['round']}")
 
-    def wait(done: int, total: int) -> None:
-        say(f"{total - done} of {total} workers have not begun: other work may keep the Ray cluster busy")
+    def waiting(phase: str, done: int, total: int) -> None:
+        if phase == "wait":
+            say(f"{total - done} of {total} workers have not begun: other work may keep the Ray cluster busy")
 
     if not err.is_terminal:
 
@@ -50,11 +51,7 @@ def shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Ca
             text = "".join(f" {key} {value:.2f}" for key, value in known.items())
             print(f"{run.method} round {line['round']}/{run.rounds}{text} left {left:.0f}s", file=sys.stderr)
 
-        def waits(phase: str, done: int, total: int) -> None:
-            if phase == "wait":
-                wait(done, total)
-
-        yield waits, told
+        yield waiting, told
         return
 
     columns = (
@@ -71,8 +68,9 @@ def shown(ready: Prepared) -> Iterator[tuple[Callable[[str, int, int], None], Ca
         finished = [0]
 
         def within(phase: str, done: int, total: int) -> None:
+            waiting(phase, done, total)
             if phase == "wait":
-                return wait(done, total)
+                return
             part = done / max(1, total)
             inside = 0.9 * part if phase == "train" else 0.9 + 0.1 * part  # evaluation takes about a tenth
             bar.update(task, completed=finished[0] + min(inside, 0.999))

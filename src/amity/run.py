@@ -292,7 +292,7 @@ def _rounds(
     progress = log.begun
 
     def watched(phase: str, done: int, total: int) -> None:
-        if phase != "wait":  # for workers, who have not begun
+        if phase == "train":
             _ = log.recorder
         if notify is not None:
             notify(phase, done, total)

@@ -29,7 +29,7 @@ def array_of(value: Tensor) -> npt.NDArray[Any]:
 
 
 def seen(array: npt.NDArray[Any]) -> Tensor:
-    """A view into Ray's memory, to read from."""
+    """A view into memory that may be shared, to read from."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -59,7 +59,7 @@ def unpacked_silo(parts: tuple[Any, ...]) -> Silo:
 
 
 def divided(down: Download) -> tuple[dict[str, Arrays], State]:
-    """A download as what is put once for all workers, and the rows that go to their receivers.
+    """A download as what is sent once for all workers, and the rows that go to their receivers.
 
     Rows that are forwarded, and one row shown to all, count as shared: a machine needs them once.
     """
@@ -76,7 +76,7 @@ def divided(down: Download) -> tuple[dict[str, Arrays], State]:
 
 
 def joined(shared: Mapping[str, Arrays], each: Arrays, count: int) -> Download:
-    """The download again, for this worker's clients. Nothing of it lies in Ray's memory but what is forwarded."""
+    """The download again, for this worker's clients. Only what is forwarded still lies in shared memory."""
     stores = shared["forwarded"]
     rows: dict[str, Tensor | Pick] = {
         key: Pick(seen(stores[key]), own(value)) if key in stores else own(value) for key, value in each.items()

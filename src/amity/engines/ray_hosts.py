@@ -20,7 +20,7 @@ from amity.contract import Choosing, InputError, Progress, Relational, Score, Si
 from amity.engines.crew import Exchange, Plan, Sent
 from amity.engines.messages import array_of, divided, own, packed, packed_silo, seen, size_of
 from amity.engines.ray_worker import Worker
-from amity.engines.simulate import Notify, silent
+from amity.engines.simulate import Notify
 
 DEATHS = 3
 """A worker that dies so many times in one round will die again."""
@@ -50,7 +50,7 @@ class Workers:
     executed: Literal["loop"] = "loop"
 
     def __init__(
-        self, plan: Plan, silos: Sequence[Silo], workers: int | None, traffic: Traffic, notify: Notify = silent
+        self, plan: Plan, silos: Sequence[Silo], workers: int | None, traffic: Traffic, notify: Notify
     ) -> None:
         self._ray = importlib.import_module("ray")
         self._plan = plan
