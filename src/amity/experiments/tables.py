@@ -41,6 +41,9 @@ LONG = (
 )
 """The columns of a table's CSV file."""
 
+COST = ("row", "column", "silos", "rounds", "seconds", "peak_gib", "bytes_up", "bytes_down")
+"""The columns of a CSV file about costs."""
+
 
 def write(output: Output, results: Results, folder: Path) -> list[Path]:
     """Write one table; gives the files. Nothing is written where nothing is recorded."""
@@ -247,31 +250,27 @@ def _cell(value: Any) -> Any:
 
 
 def _cost(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
-    """What a run needs; of several seeds, the mean of each number but the memory."""
+    """What runs need; of several seeds the mean of each number, of memory the most."""
     rows, columns = _axes(output, results)
     label = results.experiment.label
-    lines: list[dict[str, Any]] = []
+    heads = ["", "silos", "rounds", "minutes", "minutes per round", "peak memory, GiB", "GB up", "GB down"]
+    body, lines = [], []
     for row, column in ((row, column) for column in columns for row in rows):
         outcomes = results.seeds(row, column)
         if not outcomes:
             continue
-        minutes = statistics.fmean(one.seconds for one in outcomes) / 60
-        peaks = [one.content["peak_gib"] for one in outcomes if one.content["peak_gib"] is not None]
-        up, down = (statistics.fmean(one.content[key] for one in outcomes) / 1e9 for key in ("bytes_up", "bytes_down"))
-        lines.append(
-            {
-                "": f"{label('rows', row)} on {label('columns', column)}",
-                "silos": len(outcomes[0].silos),
-                "rounds": len(outcomes[0].rounds["round"]),
-                "minutes": f"{minutes:.1f}",
-                "minutes per round": f"{minutes / len(outcomes[0].rounds['round']):.1f}",
-                "peak memory, GiB": f"{max(peaks):.1f}" if peaks else NONE,
-                "GB up": f"{up:.2f}",
-                "GB down": f"{down:.2f}",
-            }
+        silos, rounds = len(outcomes[0].silos), len(outcomes[0].rounds["round"])
+        seconds, up, down = (
+            statistics.fmean(one.content[key] for one in outcomes) for key in ("seconds", "bytes_up", "bytes_down")
         )
-    heads = list(lines[0])
-    return [markdown(heads, [[str(line[head]) for head in heads] for line in lines])], lines
+        peak = max((one.content["peak_gib"] for one in outcomes if one.content["peak_gib"] is not None), default=None)
+        numbers = [seconds / 60, seconds / 60 / rounds, math.nan if peak is None else peak]
+        texts = [NONE if math.isnan(number) else f"{number:.1f}" for number in numbers]
+        texts = [str(silos), str(rounds), *texts, f"{up / 1e9:.2f}", f"{down / 1e9:.2f}"]
+        body.append([f"{label('rows', row)} on {label('columns', column)}", *texts])
+        values = (row, column, silos, rounds, seconds, peak, up, down)
+        lines.append(dict(zip(COST, (_cell(value) for value in values), strict=True)))
+    return [markdown(heads, body), "Memory is the most that the process held."], lines
 
 
 def _wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
