@@ -15,6 +15,7 @@ from small import (
     randn,
     run,
     same,
+    silo,
     silos,
     task,
     turn_of,
@@ -173,6 +174,14 @@ def test_eval_model_changes_what_is_evaluated_and_nothing_else() -> None:
         assert p.bytes_eval == 0 and [s.loss for s in p.scores] != [s.loss for s in c.scores]
         for one, two in zip(p.progress.clients, c.progress.clients, strict=True):
             assert same(one, two)
+
+
+def test_with_silos_of_one_size_the_common_model_is_fedavgs_with_the_defaults_of_both() -> None:
+    """FedACS' Table 1 takes FedAvg's run for Ditto-G."""
+    setting = {"on": task(batchnorm), "at": [silo(f"s{i}", 12, i % 2) for i in range(5)], "solver": BATCHES, **SOME}
+    for a, d in zip(run("fedavg", **setting), run("ditto", settings={"eval_model": "global"}, **setting), strict=True):
+        assert same(a.progress.server, d.progress.server)
+        assert [score.loss for score in a.scores] == [score.loss for score in d.scores]
 
 
 def test_personal_models_of_absent_clients_stay_and_those_of_lost_uploads_move() -> None:
