@@ -261,7 +261,7 @@ class Round(NamedTuple):
     round: int
     scores: list[Score] | None  # one per client, absent ones too; None in a round without evaluation
     took_part: list[int]  # clients whose upload was accepted
-    dropped: dict[int, str]  # client -> why ("dropped before training", "upload not finite", ...)
+    dropped: dict[int, str]  # client -> why ("dropped before training", "upload refused: params not finite", ...)
     epochs: dict[int, int]  # client -> local epochs, for those that trained
     bytes_up: int  # of accepted uploads
     bytes_down: int

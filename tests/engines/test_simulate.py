@@ -370,6 +370,7 @@ def test_refused_uploads_are_logged_and_rolled_back(where: str) -> None:
     for number, report in enumerate(run(toy), 1):
         assert report.took_part == [0, 1, 2, 4]
         assert report.dropped == {3: f"upload refused: {where} not finite"}
+        assert report.warnings == [f"upload refused: {where} not finite; training diverges, try a smaller rate"]
         assert [int(client["turns"]) for client in report.progress.clients] == [number, number, number, 0, number]
     assert seen == [[0, 1, 2, 4]] * 3
 

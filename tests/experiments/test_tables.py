@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,14 @@ CONTENT: dict[str, Any] = {
 }
 
 
-def outcome(accuracies: list[float], seed: int = 0) -> Outcome:
+def outcome(accuracies: list[float], seed: int = 0, warnings: Sequence[str] = ()) -> Outcome:
     mean = sum(accuracies) / len(accuracies)
     spread = math.sqrt(sum((value - mean) ** 2 for value in accuracies) / len(accuracies))
     at = {"round": 1, "mean": mean, "worst": min(accuracies), "spread": spread, "accuracy": accuracies}
     content = {
         "resolved": {"seed": seed},
         "notes": ["a subset"],
+        "warnings": list(warnings),
         "block_score": None,
         "best": at,
         "last": {**at, "mean": mean - 1},
@@ -82,6 +84,22 @@ def test_the_mean_and_the_sample_deviation_over_seeds_stand_beside_the_papers_va
 def test_the_head_says_what_was_scaled_down_and_what_is_missing() -> None:
     text = "\n".join(tables.heading(SEVERAL))
     assert "everything is small" in text and "4 of 8 runs are recorded" in text and "a subset" in text
+
+
+def test_the_head_repeats_what_runs_warned_of_and_says_which() -> None:
+    assert "Warning" not in "\n".join(tables.heading(SEVERAL))
+    found = results(
+        {
+            ("good", "x"): [outcome([90, 94], warnings=["diverges"]), outcome([94, 98], 1)],
+            ("bad", "x"): [outcome([80, 84])],
+            ("bad", "y"): [outcome([50, 60], warnings=["collapsed", "diverges"])],
+        }
+    )
+    told = [part for part in tables.heading(found) if part.startswith("Warning")]
+    assert told == [
+        "Warning: diverges. Said by Good on Data X (1 of 2 seeds), bad on y.",
+        "Warning: collapsed. Said by bad on y.",
+    ]
 
 
 def test_the_long_form_has_a_line_for_every_cell_that_is_there() -> None:

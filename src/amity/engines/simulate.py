@@ -6,7 +6,7 @@ Models are never pickled; uploads are written into one matrix.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -159,7 +159,7 @@ def _round(
         seconds=watch.laps,
         weights=_weights(down, lot.asked, crew, fed.clients),
         progress=Progress(number, server, crew.states()),
-        warnings=[*down.notes, *crew.notes()],
+        warnings=[*down.notes, *crew.notes(), *_diverging(refused)],
         holds=crew.holds(),
         executed=crew.executed,
     )
@@ -183,6 +183,11 @@ def _train(crew: Clients, lot: Lot, down: Download, uploads: Uploads, number: in
             refused[client] = reason
         notify("train", done, len(asked))
     return refused
+
+
+def _diverging(refused: Mapping[int, str]) -> list[str]:
+    """Each reason once, however many uploads it cost: the same words in every round are said aloud once."""
+    return [f"{reason}; training diverges, try a smaller rate" for reason in sorted(set(refused.values()))]
 
 
 def _after(plan: Plan, server: State, number: int) -> tuple[Sent | None, int]:

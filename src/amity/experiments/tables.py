@@ -86,7 +86,20 @@ def heading(results: Results) -> list[str]:
     if done < planned:
         parts.append(f"{done} of {planned} runs are recorded so far.")
     notes = {note for outcomes in results.outcomes.values() for one in outcomes for note in one.content["notes"]}
-    return parts + [f"Data: {note}." for note in sorted(notes)]
+    return [*parts, *(f"Data: {note}." for note in sorted(notes)), *_warnings(results)]
+
+
+def _warnings(results: Results) -> Iterator[str]:
+    """What the runs said aloud, and which of them did."""
+    label = results.experiment.label
+    said: dict[str, list[str]] = {}
+    for (row, column), outcomes in results.outcomes.items():
+        for warning in sorted({warning for one in outcomes for warning in one.content["warnings"]}):
+            count = sum(warning in one.content["warnings"] for one in outcomes)
+            seeds = f" ({count} of {len(outcomes)} seeds)" if len(outcomes) > 1 else ""
+            said.setdefault(warning, []).append(f"{label('rows', row)} on {label('columns', column)}{seeds}")
+    for warning, runs in said.items():
+        yield f"Warning: {warning}. Said by {', '.join(runs)}."
 
 
 def _axes(output: Output, results: Results) -> tuple[list[str], list[str]]:
