@@ -97,7 +97,7 @@ def test_the_head_repeats_what_runs_warned_of_and_says_which() -> None:
     )
     told = [part for part in tables.heading(found) if part.startswith("Warning")]
     assert told == [
-        "Warning: diverges. Said by Good on Data X (1 of 2 seeds), bad on y.",
+        "Warning: diverges. Said by Good on Data X (1 of 2 seeds); bad on y.",
         "Warning: collapsed. Said by bad on y.",
     ]
 

@@ -99,7 +99,7 @@ def _warnings(results: Results) -> Iterator[str]:
             seeds = f" ({count} of {len(outcomes)} seeds)" if len(outcomes) > 1 else ""
             said.setdefault(warning, []).append(f"{label('rows', row)} on {label('columns', column)}{seeds}")
     for warning, runs in said.items():
-        yield f"Warning: {warning}. Said by {', '.join(runs)}."
+        yield f"Warning: {warning}. Said by {'; '.join(runs)}."
 
 
 def _axes(output: Output, results: Results) -> tuple[list[str], list[str]]:
