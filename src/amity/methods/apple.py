@@ -96,7 +96,7 @@ class Apple:
         scale = len(relations) if self.lr_scale == "m" else 1
         step_core = descent(turn, cores[me], rate=scale * turn.solver.rate_at(turn.round))
         step_relations = descent(turn, relations, rate=self.eta2 * turn.solver.decay ** (turn.round - 1))
-        penalty = self.mu * self._penalty(turn.round - 1, int(client["rounds"]))
+        penalty = self.mu * self.fading(turn.round - 1, int(client["rounds"]))
         model = task.working({"params": relations @ cores, "buffers": client["buffers"], "counts": client["counts"]})
         for batch, rng in batches(task, turn):
             _, g = task.gradient(model, batch, rng)
@@ -151,7 +151,7 @@ class Apple:
         score[int(state["place"])] = -math.inf
         return torch.argsort(score, descending=True, stable=True)[:count]
 
-    def _penalty(self, r: int, rounds: int) -> float:
+    def fading(self, r: int, rounds: int) -> float:
         """lambda(r), r counted from 0."""
         length = math.floor(self.penalty_rounds * rounds + 1e-9)  # 0.7 * 90 is 63, not 62.99...
         if r >= length:

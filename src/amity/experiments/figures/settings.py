@@ -36,7 +36,7 @@ def schedulers(view: View) -> Figure:
         method = Apple(scheduler=scheduler, penalty_rounds=share)  # type: ignore[arg-type]
         pen = paper.pen(place)
         every = max(1, rounds // 8)
-        axes.plot(at, [method._penalty(r, rounds) for r in at], **pen.line, markevery=(place * every // 2, every))
+        axes.plot(at, [method.fading(r, rounds) for r in at], **pen.line, markevery=(place * every // 2, every))
         handles.append(paper.handle(pen))
     axes.set_ylim(-0.03, 1.05)
     paper.whole_rounds(axes)
