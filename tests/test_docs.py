@@ -41,6 +41,16 @@ def test_the_results_in_the_readme_are_recorded() -> None:
         assert paper == (f"{float(line['paper']):.2f}" if line["paper"] else "–"), method
 
 
+def test_the_p_value_in_the_readme_is_recorded() -> None:
+    root = DOCS.parent
+    (bound,) = re.findall(r"`twin` is ahead of them.*?p < ([\d.]+)\)", (root / "README.md").read_text("utf-8"), re.DOTALL)
+    with (root / "experiments/results/fedamp/cpu/wilcoxon-wilcoxon.csv").open(encoding="utf-8", newline="") as file:
+        tests = [line for line in csv.DictReader(file) if line["column"] == "fmnist"]
+    for other in ("fedavg-ft", "fedamp", "heurfedamp", "ditto"):
+        (p,) = (float(line["p_holm"]) for line in tests if {line["row"], line["other"]} == {"twin", other})
+        assert p < float(bound), other
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_and_its_options_are_there(name: str) -> None:
     text = (DOCS / "settings.md").read_text(encoding="utf-8")
