@@ -43,7 +43,8 @@ def test_the_results_in_the_readme_are_recorded() -> None:
 
 def test_the_p_value_in_the_readme_is_recorded() -> None:
     root = DOCS.parent
-    (bound,) = re.findall(r"`twin` is ahead of them.*?p < ([\d.]+)\)", (root / "README.md").read_text("utf-8"), re.DOTALL)
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    (bound,) = re.findall(r"`twin` is ahead of them.*?p < ([\d.]+)\)", readme, re.DOTALL)
     with (root / "experiments/results/fedamp/cpu/wilcoxon-wilcoxon.csv").open(encoding="utf-8", newline="") as file:
         tests = [line for line in csv.DictReader(file) if line["column"] == "fmnist"]
     for other in ("fedavg-ft", "fedamp", "heurfedamp", "ditto"):
