@@ -199,7 +199,8 @@ def test_fedacs_tables_share_their_runs(size: str) -> None:
     both = ("separate", "ditto", "perfedavg")
     column = ("fmnist",)
     assert keys("fedacs/table1", size, both, column) == keys("fedacs/figure1b", size, both, column)
-    assert keys("fedacs/table2", size, ("alpha-0.5",), column) == keys("fedacs/figure1b", size, ("fedacs",), column)
+    # One p of those that the other chooses from.
+    assert keys("fedacs/table2", size, ("alpha-0.5",), column) <= keys("fedacs/figure1b", size, ("fedacs",), column)
 
 
 # What a run is called
