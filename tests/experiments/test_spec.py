@@ -13,7 +13,7 @@ from amity.config import Run
 from amity.data.settings import resolve
 from amity.data.sources import SOURCES
 from amity.errors import InputError
-from amity.experiments import spec
+from amity.experiments import reproduce, spec
 from amity.models import MODELS
 from amity.options import fields_of
 
@@ -199,8 +199,22 @@ def test_fedacs_tables_share_their_runs(size: str) -> None:
     both = ("separate", "ditto", "perfedavg")
     column = ("fmnist",)
     assert keys("fedacs/table1", size, both, column) == keys("fedacs/figure1b", size, both, column)
-    # One p of those that the other chooses from.
-    assert keys("fedacs/table2", size, ("alpha-0.5",), column) <= keys("fedacs/figure1b", size, ("fedacs",), column)
+    (chooses,) = (
+        cell for cell in paper("fedacs/figure1b").cells(size) if (cell.row, cell.column) == ("fedacs", "fmnist")
+    )
+    (fixed,) = (
+        cell for cell in paper("fedacs/table2").cells(size) if (cell.row, cell.column) == ("alpha-0.5", "fmnist")
+    )
+    p = fixed.run(0).settings["p"]
+    assert keys("fedacs/table2", size, ("alpha-0.5",), column) == {
+        spec.key_of(chooses.run(seed, p)) for seed in range(chooses.seeds)
+    }
+
+
+def test_the_p_of_fedacs_sweep_is_the_one_that_was_chosen() -> None:
+    found = reproduce.recorded(paper("fedacs/figure1b"), "cpu", Path(__file__).parents[2] / "experiments" / "results")
+    sweep = paper("fedacs/table2").cells("cpu")
+    assert {cell.run(0).settings["p"] for cell in sweep} == {found.chosen["fedacs", "fmnist"]}
 
 
 # What a run is called
