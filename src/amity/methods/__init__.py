@@ -44,7 +44,8 @@ class Entry(NamedTuple):
 
 
 _FEDAMP = "Huang et al., AAAI 2021"
-_GENERAL = "PFedAtt, section 3"
+_PFEDATT = "Ma et al., ACML 2021"
+_GENERAL = f"{_PFEDATT}, section 3"
 _MCMAHAN = "McMahan et al., AISTATS 2017"
 _PROX = "Li et al., MLSys 2020"
 _WANG = "Wang et al., 2019"
@@ -100,8 +101,8 @@ METHODS: dict[str, Entry] = {
     ),
     "fedamp": Entry("attention by distance between models", _FEDAMP, FedAMP),
     "heurfedamp": Entry("attention by cosine between models", _FEDAMP, HeurFedAMP),
-    "pfedatt": Entry("attention to the k most similar silos", "PFedAtt", PFedAtt),
-    "fedacs": Entry("averaging above a quantile of cosines", "FedACS", FedACS),
+    "pfedatt": Entry("attention to the k most similar silos", _PFEDATT, PFedAtt),
+    "fedacs": Entry("averaging above a quantile of cosines", "Chen et al., ICASSP 2024", FedACS),
     "twin": Entry(
         "attention by cosine from the mean model, as to the nearest twin",
         "Amity",

@@ -1,6 +1,6 @@
 """FedACS: averaging over the clients whose cosine exceeds a global quantile; a plain local step.
 
-Attention-based client selection for personalised federated learning.
+Chen, Li and Shen, Personalized Federated Learning with Attention-based Client Selection, ICASSP 2024.
 
     thr = p-quantile of all s_ij,  s_ij = cosine of w_i and w_j
     u_i = sum_{s_ij > thr} s_ij w_j / sum_{s_ij > thr} s_ij                                     (4)

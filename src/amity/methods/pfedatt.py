@@ -1,6 +1,6 @@
 """PFedAtt: attention to the k most similar clients only.
 
-Attention-based grouping for personalised federated learning.
+Ma et al., PFedAtt: Attention-based Personalized Federated Learning on Heterogeneous Clients, ACML 2021.
 
     a_ij = softmax_j(-|b_i - b_j|^2 / sigma^2)   or   softmax_j(sigma cos(b_i, b_j))            (16), (20)
     q_i = sum_{j in T_i} a'_ij b_j,  T_i = the k largest of row i                               (17)
