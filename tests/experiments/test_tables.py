@@ -31,13 +31,15 @@ CONTENT: dict[str, Any] = {
 }
 
 
-def outcome(accuracies: list[float], seed: int = 0, warnings: Sequence[str] = ()) -> Outcome:
+def outcome(
+    accuracies: list[float], seed: int = 0, warnings: Sequence[str] = (), notes: Sequence[str] = ("a subset",)
+) -> Outcome:
     mean = sum(accuracies) / len(accuracies)
     spread = math.sqrt(sum((value - mean) ** 2 for value in accuracies) / len(accuracies))
     at = {"round": 1, "mean": mean, "worst": min(accuracies), "spread": spread, "accuracy": accuracies}
     content = {
         "resolved": {"seed": seed},
-        "notes": ["a subset"],
+        "notes": list(notes),
         "warnings": list(warnings),
         "block_score": None,
         "best": at,
@@ -99,6 +101,36 @@ def test_the_head_repeats_what_runs_warned_of_and_says_which() -> None:
     assert told == [
         "Warning: diverges. Said by Good on Data X (1 of 2 seeds); bad on y.",
         "Warning: collapsed. Said by bad on y.",
+    ]
+
+
+def test_the_head_says_of_which_runs_a_note_is_that_not_all_of_a_data_set_have() -> None:
+    found = results(
+        {
+            ("good", "x"): [outcome([90, 94], notes=["x1 is a subset", "7 moved"])],
+            ("bad", "x"): [outcome([80, 84], notes=["x1 is a subset"])],
+            ("bad", "y"): [outcome([50, 60], notes=["y is old"])],
+        }
+    )
+    told = [part for part in tables.heading(found) if part.startswith("Data")]
+    assert told == ["Data: 7 moved. Said by Good on Data X.", "Data: x1 is a subset.", "Data: y is old."]
+
+
+def test_notes_that_differ_in_numbers_alone_are_one_over_seeds_but_not_over_data_sets() -> None:
+    found = results(
+        {
+            ("good", "x"): [
+                outcome([90, 94], notes=["x1: 50 draws, 1,000 moved, 0.5 kept"]),
+                outcome([94, 98], 1, notes=["x1: 50 draws, 900 moved, 0.25 kept"]),
+                outcome([94, 98], 2, notes=["x1: 50 draws, 950 moved, 0.5 kept"]),
+            ],
+            ("good", "y"): [outcome([50, 60], notes=["x2: 50 draws, 1 moved, 0.5 kept"])],
+        }
+    )
+    told = [part for part in tables.heading(found) if part.startswith("Data")]
+    assert told == [
+        "Data: x1: 50 draws, 900 to 1,000 moved, 0.25 to 0.5 kept.",
+        "Data: x2: 50 draws, 1 moved, 0.5 kept.",
     ]
 
 

@@ -183,6 +183,10 @@ class Experiment:
         """How a row or column is called in tables and figures."""
         return str(self.content[table][name].get("label", name))
 
+    def run_label(self, row: str, column: str) -> str:
+        """How what stands in one cell is called in a sentence."""
+        return f"{self.label('rows', row)} on {self.label('columns', column)}"
+
     def value(self, table: str, name: str) -> Any:
         """The option's value that a row or column of a sweep stands for."""
         return self.content[table][name].get("value", name)

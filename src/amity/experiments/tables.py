@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -85,19 +86,48 @@ def heading(results: Results) -> list[str]:
         parts.append(f"Expected: {experiment.expect}.")
     if done < planned:
         parts.append(f"{done} of {planned} runs are recorded so far.")
-    notes = {note for outcomes in results.outcomes.values() for one in outcomes for note in one.content["notes"]}
-    return [*parts, *(f"Data: {note}." for note in sorted(notes)), *_warnings(results)]
+    return [*parts, *_notes(results), *_warnings(results)]
+
+
+def _notes(results: Results) -> Iterator[str]:
+    """What is to be known about the data, and of which runs where it is not all of a data set's."""
+    cells: dict[str, list[tuple[str, str]]] = {}
+    for cell, outcomes in results.outcomes.items():
+        for note in _over_seeds({note for one in outcomes for note in one.content["notes"]}):
+            cells.setdefault(note, []).append(cell)
+    for note, concerned in sorted(cells.items()):
+        columns = {column for _, column in concerned}
+        everybody = sum(column in columns for _, column in results.outcomes)
+        runs = "; ".join(results.experiment.run_label(*cell) for cell in concerned)
+        yield f"Data: {note}." if len(concerned) == everybody else f"Data: {note}. Said by {runs}."
+
+
+_NUMBER = re.compile(r"\b\d[\d,]*(?:\.\d+)?\b")
+
+
+def _over_seeds(notes: Iterable[str]) -> Iterator[str]:
+    """Notes that differ in their numbers alone become one, with the least and the largest of each."""
+    alike: dict[tuple[str, ...], list[list[str]]] = {}
+    for note in sorted(notes):
+        alike.setdefault(tuple(_NUMBER.split(note)), []).append(_NUMBER.findall(note))
+    for texts, numbers in alike.items():
+        spans = (sorted(set(several), key=_value) for several in zip(*numbers, strict=True))
+        told = [span[0] if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans]
+        yield "".join(text + number for text, number in zip(texts, [*told, ""], strict=True))
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))
 
 
 def _warnings(results: Results) -> Iterator[str]:
     """What the runs said aloud, and which of them did."""
-    label = results.experiment.label
     said: dict[str, list[str]] = {}
-    for (row, column), outcomes in results.outcomes.items():
+    for cell, outcomes in results.outcomes.items():
         for warning in sorted({warning for one in outcomes for warning in one.content["warnings"]}):
             count = sum(warning in one.content["warnings"] for one in outcomes)
             seeds = f" ({count} of {len(outcomes)} seeds)" if len(outcomes) > 1 else ""
-            said.setdefault(warning, []).append(f"{label('rows', row)} on {label('columns', column)}{seeds}")
+            said.setdefault(warning, []).append(f"{results.experiment.run_label(*cell)}{seeds}")
     for warning, runs in said.items():
         yield f"Warning: {warning}. Said by {'; '.join(runs)}."
 
@@ -173,7 +203,7 @@ def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]
                 held += 1
                 clearly += difference > 0 and p < 0.05
             else:
-                who = f"{label('rows', above)} on {label('columns', column)}"
+                who = results.experiment.run_label(above, column)
                 against.setdefault(who, []).append(f"{label('rows', below)} {difference:+.2f} (p {_p(p)})")
     if not total:
         return []
@@ -211,7 +241,7 @@ def _choice(results: Results, row: str, column: str, value: Any) -> str:
     experiment = results.experiment
     choice = experiment.cell(results.size, row, column).choice
     option = "" if choice is None else choice.option.removeprefix("set.")
-    return f"{experiment.label('rows', row)} on {experiment.label('columns', column)} {option} = {value}"
+    return f"{experiment.run_label(row, column)} {option} = {value}"
 
 
 def _score(score: Seeds) -> str:
@@ -265,7 +295,6 @@ def _cell(value: Any) -> Any:
 def _cost(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
     """What runs need; of several seeds the mean of each number, of memory the most."""
     rows, columns = _axes(output, results)
-    label = results.experiment.label
     heads = ["", "silos", "rounds", "minutes", "minutes per round", "peak memory, GiB", "GB up", "GB down"]
     body, lines = [], []
     for row, column in ((row, column) for column in columns for row in rows):
@@ -280,7 +309,7 @@ def _cost(output: Output, results: Results) -> tuple[list[str], list[dict[str, A
         numbers = [seconds / 60, seconds / 60 / rounds, math.nan if peak is None else peak]
         texts = [NONE if math.isnan(number) else f"{number:.1f}" for number in numbers]
         texts = [str(silos), str(rounds), *texts, f"{up / 1e9:.2f}", f"{down / 1e9:.2f}"]
-        body.append([f"{label('rows', row)} on {label('columns', column)}", *texts])
+        body.append([results.experiment.run_label(row, column), *texts])
         values = (row, column, silos, rounds, seconds, peak, up, down)
         lines.append(dict(zip(COST, (_cell(value) for value in values), strict=True)))
     return [markdown(heads, body), "Memory is the most that the process held."], lines
