@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from amity.errors import InputError
 from amity.experiments import reproduce, spec, tables
 
 DOCS = Path(__file__).parent
@@ -36,7 +37,8 @@ without a GPU. It is made by `docs/reproduce.py`; a test fails when it is not up
 How to read it. The papers leave much unsaid (seeds, splits, rates), and size `cpu` has fewer rounds and epochs than the
 papers: compare the order of the methods, not the digits. BMTA is the papers' number: the best mean test accuracy over
 rounds, which chooses the round on test data; the last round's is beside it. A claim counts as *confirmed* where the
-mean over silos says so in every comparison that was run; each verdict says how many of them a paired test supports.
+mean over silos says so in every comparison that was run; each verdict says how many of them a test over silos supports
+(Wilcoxon's signed ranks; Mann and Whitney's ranks where settings are compared, whose silos are not the same).
 """
 
 
@@ -116,5 +118,8 @@ def outputs() -> None:
 
 if __name__ == "__main__":
     if "--page" not in sys.argv[1:]:
-        outputs()
+        try:
+            outputs()
+        except InputError as error:  # figures of who holds what need the data
+            sys.exit(f"docs/reproduce.py: {error}")
     PAGE.write_text(page(), encoding="utf-8")

@@ -114,6 +114,13 @@ def test_wilcoxon_leaves_out_pairs_without_a_measurement() -> None:
     assert p == pytest.approx(1 / 16) and zeros == 0
 
 
+def test_the_rank_sum_of_two_groups_by_hand() -> None:
+    # All of a below all of b: 2 of the C(6, 3) = 20 equally likely orders are as far apart.
+    assert evaluate.rank_sum([1, 2, 3], [4, 5, 6]) == pytest.approx(2 / 20)
+    assert evaluate.rank_sum([4, 5, 6, NAN], [1, 2, 3]) == pytest.approx(2 / 20)
+    assert evaluate.rank_sum([1, 4], [2, 3]) == pytest.approx(1)
+
+
 def test_wilcoxon_refuses_unequal_lengths() -> None:
     with pytest.raises(ValueError, match="same silos"):
         evaluate.wilcoxon([1.0], [1.0, 2.0])

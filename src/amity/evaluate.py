@@ -138,6 +138,13 @@ def wilcoxon(a: Sequence[float], b: Sequence[float]) -> Wilcoxon:
     return Wilcoxon(float(signed_rank(changed, correction=False, method=how).pvalue), zeros)
 
 
+def rank_sum(a: Sequence[float], b: Sequence[float]) -> float:
+    """Do two groups of different silos differ? The two-sided p-value of Mann and Whitney's test, NaN left out."""
+    from scipy.stats import mannwhitneyu  # type: ignore[import-untyped, unused-ignore]  # slow to import
+
+    return float(mannwhitneyu(a, b, nan_policy="omit").pvalue)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """P-values of a family of tests, adjusted so that all are right at once with the chance that each one promises.
 

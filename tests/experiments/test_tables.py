@@ -169,6 +169,17 @@ def test_a_claim_is_judged_by_the_comparisons_that_were_run() -> None:
     assert "good is better" not in _table(results({("good", "x"): [outcome([90, 94])]}))
 
 
+def test_a_claim_about_rows_with_other_silos_is_not_tested_in_pairs() -> None:
+    # All three pairs differ in one direction, as 2 of 2^3 signs do. As groups they alternate, 1 2 1 2 1 2: of the 20
+    # orders 1 + 1 + 2 + 3 have a rank sum as small, and as many one as large.
+    better, worse = [11.0, 22, 33], [12.0, 24, 36]
+    same = {("good", "y"): [outcome(better)], ("bad", "y"): [outcome(worse)]}
+    assert "bad -2.00 (p 0.25)" in _table(results(same))
+    other = outcome(worse)
+    other.content["resolved"]["setting"] = "dirichlet:alpha=5"
+    assert "bad -2.00 (p 0.70)" in _table(results({**same, ("bad", "y"): [other]}))
+
+
 def test_a_claim_may_allow_a_margin() -> None:
     claim = {"text": "as good", "above": ["bad"], "below": ["good"], "within": 12.5}
     outcomes = {("good", "x"): [outcome([90, 94])], ("bad", "x"): [outcome([80, 84])]}

@@ -186,7 +186,8 @@ def claims(results: Results, columns: Sequence[str], *, briefly: bool = False) -
 def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]:
     """The verdict, then what is contrary to the claim; nothing where nothing was compared.
 
-    A claim holds in a comparison if the mean over silos and seeds says so; clearly, if a paired test does too.
+    A claim holds in a comparison if the mean over silos and seeds says so; clearly, if a test does too: a paired one,
+    or one of two groups where the rows differ in who holds what.
     """
     label = results.experiment.label
     held = clearly = total = 0
@@ -198,7 +199,8 @@ def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]
                 continue
             total += 1
             difference = statistics.fmean(better) - statistics.fmean(worse)
-            p = evaluate.wilcoxon(better, worse).p
+            same = _same_silos(results, above, below, column)
+            p = evaluate.wilcoxon(better, worse).p if same else evaluate.rank_sum(better, worse)
             if difference > -claim.within:
                 held += 1
                 clearly += difference > 0 and p < 0.05
@@ -381,6 +383,13 @@ def _paired(results: Results, one: str, other: str, column: str) -> tuple[list[f
             a += [x for x, _ in both]
             b += [y for _, y in both]
     return a, b
+
+
+def _same_silos(results: Results, one: str, other: str, column: str) -> bool:
+    """Whether silos of the same name hold the same data under both rows."""
+    dealt = ("data", "setting", "clients", "per_silo")
+    a, b = (results.seeds(row, column)[0].content["resolved"] for row in (one, other))
+    return all(a.get(key) == b.get(key) for key in dealt)
 
 
 def markdown(heads: Sequence[str], body: Sequence[Sequence[str]]) -> str:
