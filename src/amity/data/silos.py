@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -118,11 +119,19 @@ def parts(silo: Silo) -> dict[str, Split | None]:
 
 def _standardised(silo: Silo) -> Silo:
     own = silo.train.y.double()
-    deviation = own.std(correction=0).item() if len(own) else 0.0
-    scale = Scale(own.mean().item() if len(own) else 0.0, deviation or 1.0)  # a constant label is as well off without
+    # A constant label is as well off without, and rounding must not make a deviation of it.
+    constant = bool((own == own[:1]).all())
+    zero = own[:1].sum() if constant else own.mean()
+    scale = Scale(zero.item(), 1.0 if constant else own.std(correction=0).item() or 1.0)
 
     def seen(split: Split) -> Split:
-        return Split(split.x, ((split.y.double() - scale.zero) / scale.unit).to(split.y.dtype))
+        y = ((split.y.double() - scale.zero) / scale.unit).float()
+        if not (math.isfinite(scale.unit) and y.isfinite().all()):
+            raise InputError(
+                f"silo {silo.name!r}: quantities must be finite less their mean and over their deviation, got mean "
+                f"{scale.zero:g}, deviation {scale.unit:g}: use a larger unit or drop extreme ones"
+            )
+        return Split(split.x, y)
 
     val = None if silo.val is None else seen(silo.val)
     return silo._replace(train=seen(silo.train), val=val, test=seen(silo.test), scale=scale)
