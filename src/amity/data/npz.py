@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import lzma
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -17,6 +19,11 @@ from amity.data.files import AGAIN, Arrays
 
 _NEEDED = ("train_images", "train_labels", "test_images", "test_labels")
 _OPTIONAL = ("val_images", "val_labels", "train_coarse_labels", "test_coarse_labels")
+# What numpy and zipfile raise for files that are damaged, encrypted, packed in unknown ways, or of absurd shapes.
+_DAMAGED = (
+    *(ValueError, TypeError, EOFError, KeyError, OverflowError, MemoryError, RuntimeError, SyntaxError),
+    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
 
 
 def read(path: Path) -> dict[str, npt.NDArray[np.generic]]:
@@ -25,7 +32,11 @@ def read(path: Path) -> dict[str, npt.NDArray[np.generic]]:
         with path.open("rb") as stream:
             loaded = np.load(stream, allow_pickle=False)
             arrays = {} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
+    except _DAMAGED as error:
+        if "Object arrays" in str(error):
+            raise InputError(
+                f"{path} must hold plain arrays, found Python objects: save it with arrays of numbers or of str"
+            ) from error
         raise InputError(f"{path} is not an npz file of plain arrays, or is damaged: {AGAIN}") from error
     except OSError as error:
         raise files.unreadable(path, error) from error
