@@ -105,7 +105,7 @@ def test_a_silo_standardises_by_its_own_training_labels_alone() -> None:
     for before, after in zip(made.silos, seen.silos, strict=True):
         assert after.train.y.mean().abs() < 1e-6 and after.train.y.std(correction=0) == pytest.approx(1, abs=1e-6)
         zero, unit = after.scale
-        assert torch.allclose(after.test.y * unit + zero, before.test.y, atol=1e-5)
+        assert torch.allclose(after.test.y.double() * unit + zero, before.test.y, atol=1e-5)
     first = made.silos[0]
     spoilt = first._replace(test=Split(first.test.x, first.test.y + 100))
     others = [silo(name, 9, unit=50.0) for name in NAMES[1:]]
@@ -119,6 +119,24 @@ def test_classes_and_constant_labels_stay() -> None:
     x, y = torch.zeros(4, 2), torch.full((4,), 5.0)
     (flat,) = amity.federation([Silo("a", Split(x, y), Split(x, y + 1))], classes=0).standardised().silos
     assert flat.scale == Scale(5.0, 1.0) and flat.train.y.tolist() == [0.0] * 4 and flat.test.y.tolist() == [1.0] * 4
+
+
+def test_labels_are_standardised_before_they_are_rounded() -> None:
+    x, y = torch.zeros(4, 2), 1.7e9 + torch.tensor([0.0, 0.0, 2.0, 2.0], dtype=torch.float64)
+    (one,) = amity.federation({"a": (x, y, x, y)}, classes=0).standardised().silos
+    assert one.scale == Scale(1.7e9 + 1, 1.0) and one.train.y.tolist() == [-1.0, -1.0, 1.0, 1.0]
+    assert one.train.y.dtype == torch.float32
+    tenths = torch.full((3,), 0.1, dtype=torch.float64)  # their mean is not 0.1
+    (flat,) = amity.federation({"a": (x[:3], tenths, x[:3], tenths)}, classes=0).standardised().silos
+    assert flat.scale == Scale(0.1, 1.0)
+
+
+@pytest.mark.parametrize(("train", "test"), [([1e300, 0.0, 0.0], [1.0]), ([0.0, 1.0, 2.0], [1e200])])
+def test_labels_must_stay_finite(train: list[float], test: list[float]) -> None:
+    x = np.zeros((3, 2), "float32")
+    made = amity.federation({"far": (x, train, x[:1], test)}, classes=0)
+    with pytest.raises(InputError, match="silo 'far': quantities must be finite less their mean"):
+        made.standardised()
 
 
 @pytest.mark.parametrize("method", METHODS)

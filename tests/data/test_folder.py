@@ -2,6 +2,8 @@
 
 import builtins
 import io
+import unicodedata
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,11 +141,41 @@ def test_numbers_among_words_are_words(read):
 
 def test_fractions_are_quantities(read):
     source = read({"a.csv": table(y=[0.5, 1] * 5), "b.csv": table(y=[1, 2] * 5)})
-    assert source.classes == 0 and source.labels == () and source.train.y.dtype == torch.float32
+    assert source.classes == 0 and source.labels == () and source.train.y.dtype == torch.float64
     silos = deal(source, "natural", None, 0)
     assert silos.manifest()["silos"][0]["train"] == [8]
     assert sorted({*silos.silos[0].train.y.tolist(), *silos.silos[0].test.y.tolist()}) == [0.5, 1.0]
     assert silos.with_validation(0.25, seed=0).silos[0].val is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        (npz(x=X, y=[True, False] * 5), table(y=["True", "False"] * 5), ("False", "True")),
+        (npz(x=X, y=["ill ", "well"] * 5), table(y=["ill", "well"] * 5), ("ill", "well")),
+        (npz(x=X, y=[3, 3] * 5), table(y=["1.0", "x"] * 5), ("1", "3", "x")),  # x shows that the numbers are names
+        (npz(x=X, y=[2**53, 2**53 + 1] * 5), table(y=[2**53, 2**53 + 2] * 5), tuple(str(2**53 + i) for i in range(3))),
+        (
+            parquet(**{**COLUMNS, "label": pa.array([2**64 - 1, 0] * 5, pa.uint64())}),
+            table(y=[2**64 - 2, 0] * 5),
+            ("0", str(2**64 - 2), str(2**64 - 1)),
+        ),
+        (npz(x=X, y=[1, 10] * 5), table(y=["1_0", "10"] * 5), ("1", "10", "1_0")),
+        (npz(x=X, y=["\u00fc", "a"] * 5), table(y=["u\u0308", "a"] * 5), ("a", "\u00fc")),
+        (npz(x=X, y=["02", "10"] * 5), table(y=["02", "10"] * 5), ("02", "10")),
+    ],
+)  # fmt: skip
+def test_classes_are_equal_where_they_mean_the_same(read, one, other, names):
+    suffix = "parquet" if one.startswith(b"PAR1") else "npz"
+    assert read({f"a.{suffix}": one, "b.csv": other}).labels == names
+
+
+def test_quantities_keep_their_digits(read):
+    times = 1.7e9 + np.arange(10) + 0.5
+    source = read({"a.npz": npz(x=X, y=times), "b.csv": table(y=times)})
+    assert sorted([*source.train.y.tolist(), *source.test.y.tolist()]) == sorted([*times, *times])
+    for silo in deal(source, "natural", None, 0).standardised().silos:
+        assert silo.train.y.dtype == torch.float32 and len(silo.train.y.unique()) == 8
 
 
 def test_labels_are_what_the_user_says(read):
@@ -198,6 +230,22 @@ def test_colours_are_kept_where_there_are_any(read):
     torch.testing.assert_close(colours.sort(0).values, torch.tensor(expected).sort(0).values)
 
 
+@pytest.mark.parametrize("names", [("0.5", "1.0"), ("01", "1"), ("2", "10"), ("1", "ill")])
+def test_a_folder_is_a_class_by_its_name(read, names):
+    source = read({f"a/{name}/{i}.png": picture(0) for name in names for i in range(3)})
+    assert source.labels == names
+
+
+def test_folders_of_letters_beside_folders_of_digits(read):
+    files = {
+        f"{silo}/{name}/{i}.png": picture(0)
+        for silo, own in {"a": "01", "b": "xy"}.items()
+        for name in own
+        for i in "12"
+    }
+    assert read(files).labels == ("0", "1", "x", "y")
+
+
 def test_sixteen_bits_are_scaled_not_cut(read):
     deep = Image.fromarray(np.full((3, 4), 0x8000, dtype=np.uint16))
     packed = io.BytesIO()
@@ -206,6 +254,26 @@ def test_sixteen_bits_are_scaled_not_cut(read):
     assert source.train.x.unique().tolist() == [0x80]
 
 
+def locked() -> bytes:
+    """An npz file whose entries say that they are encrypted."""
+    packed = bytearray(npz(x=X, y=Y))
+    for mark, place in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        start = -1
+        while (start := packed.find(mark, start + 1)) >= 0:
+            packed[start + place] |= 1
+    return bytes(packed)
+
+
+def entry(header: str, content: bytes = b"") -> bytes:
+    """An npz file with an array under this header."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        text = header.encode().ljust(117) + b"\n"
+        archive.writestr("x.npy", b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text + content)
+    return packed.getvalue()
+
+
+PLAIN = "is not an npz file of plain arrays, or is damaged"
 BAD = table(X, ["cat"] * 10)
 REFUSED = {
     "nothing there": ({}, "must be a folder with one file or folder per silo"),
@@ -238,6 +306,55 @@ REFUSED = {
     "npz with words": ({"a.npz": npz(x=X.astype(str), y=Y)}, "a.npz, x: must be floating point or uint8"),
     "npz with counts": ({"a.npz": npz(x=X.astype(np.int64), y=Y)}, "convert it to float32"),
     "npz with few labels": ({"a.npz": npz(x=X, y=Y[:3])}, "a.npz, y: must be one label for each of 10 examples"),
+    "other columns, after an npz": (
+        {"a.npz": npz(x=X, y=Y), "b.csv": table(), "c.csv": table(header="b,a,label")},
+        "c.csv: columns must be those of .*b.csv.*found 'b' for 'a'",
+    ),
+    "an index": ({"a.csv": ",a,label\n0,1,u\n1,2,v\n"}, "a.csv must name every column, found ''.*without the index"),
+    "an index read again": ({"a.csv": "Unnamed: 0,a,label\n0,1,u\n"}, "found 'Unnamed: 0' as number 1"),
+    "an index in parquet": ({"a.parquet": parquet(a=[1.0], label=[0], __index_level_0__=[0])}, "without the index"),
+    "no header, words": ({"a.csv": "1.2,0.3,ill\n0.1,2,well\n"}, "must start with a header, found '1.2,0.3,ill'"),
+    "no header, words twice": ({"a.csv": "1,1,ill\n0,2,well\n"}, "must start with a header, found '1,1,ill'"),
+    "no header, y and n": ({"a.csv": "1.2,0.3,y\n0.1,2,n\n"}, "must start with a header"),
+    "thousands": ({"a.csv": "x,label\n1_000,a\n"}, "line 2: x must be a number, found '1_000'"),
+    "numbers and words": (
+        {"a.csv": table(), "b.csv": table(y=["ill", "well"] * 5)},
+        "labels must be of one kind in all silos, got 0 in .*a.csv and 'well' in .*b.csv",
+    ),
+    "quantities and words": (
+        {"a.csv": table(y=[1.5, 2] * 5), "b.csv": table(y=["ill", "2"] * 5)},
+        "one kind in all silos, got 1.5 in .*a.csv and 'ill' in .*b.csv",
+    ),
+    "codes": ({"a.csv": table(y=["01", "2"] * 5), "b.npz": npz(x=X, y=[1, 2] * 5)}, "'1' in .*b.npz and '01' in .*a"),
+    "powers": ({"a.csv": table(y=["12e4", "120000"] * 5)}, "a label must be spelt in one way"),
+    "too large a quantity": ({"a.csv": table(y=["1e400", "0.5"] * 5)}, "a.csv: quantities must fit.*got 1e400"),
+    "an empty test part": (
+        {"a.npz": npz(x_train=X, y_train=Y, x_test=X[:0], y_test=Y[:0])},
+        "a.npz, x_test: must have one example or more",
+    ),
+    "a file among classes": (
+        {**pictures("a/train"), **pictures("a/test"), "a/train/labels.csv": ""},
+        "labels.csv must be a folder",
+    ),
+    "images without classes": ({"a/train/1.png": picture(0), "a/test/1.png": picture(0)}, "1.png must be a folder"),
+    "npz without features": ({"a.npz": npz(x=X[:, :0], y=Y)}, "a.npz, x: x must have at least one feature"),
+    "npz with validation": ({"a.npz": npz(**HALVES, x_val=X, y_val=Y)}, "a.npz .*found x_val: .*--val-fraction"),
+    "npz with objects": ({"a.npz": npz(x=X, y=np.array([None] * 10))}, "must hold plain arrays, found Python objects"),
+    "npz with other bytes": ({"a.npz": npz(x=X, y=[b"\xff"] * 10)}, "a.npz, y: must be words in UTF-8"),
+    "npz with an empty label": ({"a.npz": npz(x=X, y=["", "b"] * 5)}, "a.npz, y: row 0 must have a label, found ''"),
+    "npz with NA": ({"a.npz": npz(x=X, y=["a", " NA"] * 5)}, "a.npz, y: row 1 must have a label, found 'NA'"),
+    "npz under a password": ({"a.npz": locked()}, PLAIN),
+    "npz with half a header": ({"a.npz": entry("{'descr': '<f4', 'shape': (")}, PLAIN),
+    "npz of an absurd shape": (
+        {"a.npz": entry(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**58},)}}")},
+        PLAIN,
+    ),
+    "parquet with ragged labels": (
+        {"a.parquet": parquet(x=[1.0, 2.0], label=[[1], [1, 2]])},
+        "a.parquet, label: must be numbers or words, found list",
+    ),
+    "parquet with other bytes": ({"a.parquet": parquet(x=[1.0], label=[b"\xff"])}, "a.parquet, label: .*in UTF-8"),
+    "parquet with NA": ({"a.parquet": parquet(x=[1.0, 2.0], label=["a", "NA"])}, "label: row 1 must have a label"),
     "npz with a NaN label": ({"a.npz": npz(x=X, y=[np.nan, *Y[1:]])}, "a.npz, y: row 0 must have a label"),
     "npz halves in a half": (
         {"a/train.npz": npz(**HALVES), "a/test.npz": npz(x=X, y=Y)},
@@ -259,6 +376,39 @@ def test_refusals_name_the_file_the_rule_and_the_remedy(read, files, reason):
     with pytest.raises(InputError, match=reason) as caught:
         read(files)
     assert "\n" not in str(caught.value) and ": " in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", np.longdouble])
+def test_numbers_of_other_machines(read, dtype):
+    assert whole(read({"north.npz": npz(x=X.astype(dtype), y=Y.astype(">i4"))})) == EXPECTED
+
+
+def test_numbered_columns_are_a_header_where_the_labels_have_a_name(read):
+    assert whole(read({"north.csv": table(header="0,1,label")})) == EXPECTED
+
+
+@pytest.mark.parametrize("name", ["दिल्ली", "Zu\u0308rich"])
+def test_names_of_any_script(read, name):
+    (silo,) = read({f"{name}.csv": table()}).silos
+    assert silo.name == unicodedata.normalize("NFC", name)
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [("is_dir", "a"), ("is_file", "a"), ("iterdir", "cat"), ("is_file", "0.png")]
+)
+def test_what_may_not_be_read_is_named(read, monkeypatch, method, name):
+    real = getattr(Path, method)
+
+    def forbidden(path: Path, *rest: Any, **more: Any) -> Any:
+        if path.name == name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *rest, **more)
+
+    files = pictures("a")
+    read(files)
+    monkeypatch.setattr(Path, method, forbidden)
+    with pytest.raises(InputError, match=rf"{name} cannot be read \(Permission denied\): check its permissions"):
+        read({})
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,15 @@ VIOLATIONS = {
     "two lines": ({"a\nb": arrays()}, "name"),
     "no name": ({"": arrays()}, "name"),
     "number for a name": ({7: arrays()}, "name.*7"),
+    "number for a name of two": ({7: arrays()[:2]}, "name.*7"),
+    "nothing for a name": ({None: arrays()[:2]}, "name.*None"),
+    "a mark for a name": ({"\u0301a": arrays()}, "name"),
+    "a long name": ({"a" + "\u0301" * 100: arrays()}, "name"),
+    "same name, composed": ({"Z\u00fcrich": arrays(), "Zu\u0308rich": arrays()}, "differ.*'Z\u00fcrich' 2 times"),
+    "no features": (spoilt(x=X[:, :0]), r"bad.*at least one feature, got shape \(6, 0\)"),
+    "sparse": (spoilt(x=torch.ones(6, 3).to_sparse()), "bad.*x must be dense, got sparse_coo"),
+    "sparse labels": (spoilt(y=torch.ones(6).long().to_sparse()), "bad.*labels must be dense, got sparse_coo"),
+    "tensors in a list": (spoilt(x=[torch.ones(3, requires_grad=True)] * 6), "bad.*numbers"),
     "same name": ([Silo("twin", Split(torch.ones(1, 1), torch.zeros(1).long()), Split(torch.ones(1, 1),
                   torch.zeros(1).long()))] * 2, "differ.*'twin' 2 times"),
 }  # fmt: skip
@@ -112,6 +121,32 @@ def test_violations_name_the_silo_the_rule_and_the_remedy(silos, reason):
     with pytest.raises(InputError, match=reason) as caught:
         federation(silos)
     assert "\n" not in str(caught.value) and ": " in str(caught.value)
+
+
+WORDS = ["ill", "well"] * 3
+
+
+@pytest.mark.parametrize(
+    ("y", "reason"),
+    [
+        (Y, "one kind in all silos, got 0 in silo 'bad' and 'well' in silo 'good'"),
+        (torch.full((6,), torch.nan), "'bad': labels must be whole numbers, got float32"),
+        (torch.zeros(6, dtype=torch.bfloat16), "'bad': labels must be whole numbers, got bfloat16"),
+        (torch.zeros(6, dtype=torch.complex64), "'bad': labels must be whole numbers, got complex64"),
+        (torch.zeros(6, 1).long(), r"'bad': labels must be \[n\], got shape \(6, 1\)"),
+        (np.array(WORDS)[:, None], r"'bad': labels must be one label for each example, found shape \(6, 1\)"),
+        ([b"\xff"] * 6, "'bad': labels must be words in UTF-8"),
+        (["ill", ""] * 3, "'bad': labels row 1 must have a label, found ''"),
+    ],
+)
+def test_labels_that_do_not_go_with_words(y, reason):
+    with pytest.raises(InputError, match=reason):
+        federation({"good": (X, WORDS), "bad": (X, y)})
+
+
+def test_truth_goes_with_its_words():
+    made = federation({"a": (X, torch.tensor([True, False] * 3)), "b": (X, ["True", "False"] * 3)})
+    assert made.labels == ("False", "True")
 
 
 def test_labels_must_fit_the_classes_given():
@@ -271,6 +306,11 @@ class Stream(IterableDataset):
         yield from ((torch.tensor([float(i)]), i % 2) for i in range(10))
 
 
+class Counted(Stream):
+    def __len__(self):
+        return 10
+
+
 ITEMS = [(torch.tensor([float(i), 0.0]), i % 2) for i in range(10)]
 
 
@@ -298,7 +338,7 @@ def test_ready_made_torch_data_sets():
     x, y = torch.randn(10, 2), torch.arange(10) % 3
     made = federation({"a": TensorDataset(x, y), "b": Subset(TensorDataset(x, y), range(5)), "c": (x, y)})
     assert made.classes == 3 and made.sizes == (8, 4, 8)
-    assert federation({"a": Stream()}).sizes == (8,)
+    assert federation({"a": Stream(), "b": Counted()}).sizes == (8, 8)
 
 
 def test_the_seed_and_share_of_what_is_held_out():
@@ -331,6 +371,7 @@ def test_labels_may_be_words():
     [
         (Pairs([(torch.ones(2), 0), (torch.ones(3), 1)]), r"'a', example 1: must have the shape \(2,\)"),
         (Pairs([{"x": 1, "y": 0}]), "'a', example 0: must be a pair x, y, got dict"),
+        (Pairs([(torch.ones(2), torch.tensor([0, 1]))] * 3), r"labels must be \[n\], got shape \(3, 2\)"),
         (Pairs([(object(), 0)]), "'a' must hold arrays of numbers"),
         (Pairs([]), "'a', all: needs at least one example"),
         (Pairs(ITEMS[:1]), "'a' needs 2 examples or more"),

@@ -11,7 +11,8 @@ Labels may be words; classes are the union over silos.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from amity.contract import InputError, Split
@@ -30,11 +31,14 @@ def read_folder(path: Path, division: Division, kind: labels.Kind = "auto") -> S
     entries = _entries(path, "a folder with one file or folder per silo")
     if not entries:
         raise InputError(f"{path} must hold one file or folder per silo, found nothing: add some")
-    names = [_name(entry) for entry in entries]
-    check_names(names)
-    found = {name: _silo(entry) for name, entry in zip(names, entries, strict=True)}
+    try:
+        names = [_name(entry) for entry in entries]
+        check_names(names)
+        found = {name: _silo(entry) for name, entry in zip(names, entries, strict=True)}
+    except OSError as error:
+        raise unreadable(Path(error.filename or path), error) from error
     parts = _alike([part for own in found.values() for part in own])
-    marks = labels.number([part.y for part in parts], kind)
+    marks = _numbered({str(entry): own for entry, own in zip(entries, found.values(), strict=True)}, kind)
     if marks.classes == 1:
         raise InputError(f"{path} must have two classes or more, found {marks.names[0]!r} only: check the labels")
     splits = iter([Split(part.x, y) for part, y in zip(parts, marks.parts, strict=True)])
@@ -48,6 +52,13 @@ def read_folder(path: Path, division: Division, kind: labels.Kind = "auto") -> S
     return Source(name, joined(train), joined(test), marks.classes, silos=tuple(counts), labels=marks.names)
 
 
+def _numbered(silos: Mapping[str, Sequence[Part]], kind: labels.Kind) -> labels.Numbered:
+    """A folder per class is a class, by its name."""
+    named = [part.named for own in silos.values() for part in own]
+    written = {where: [part.y for part in own] for where, own in silos.items()}
+    return labels.number(written, "classes" if kind == "auto" and any(named) else kind, by_name=all(named))
+
+
 def _entries(path: Path, wanted: str) -> list[Path]:
     """What a folder shows, in the order of names."""
     try:
@@ -59,7 +70,8 @@ def _entries(path: Path, wanted: str) -> list[Path]:
 
 
 def _name(path: Path) -> str:
-    return path.name if path.is_dir() else path.stem
+    # macOS may write accents apart, other systems do not: the name decides which examples are held out.
+    return unicodedata.normalize("NFC", path.name if path.is_dir() else path.stem)
 
 
 def _silo(entry: Path) -> list[Part]:
@@ -105,6 +117,7 @@ def _alike(parts: Sequence[Part]) -> list[Part]:
     if len({part.x.dtype for part in parts}) > 1:
         parts = [part._replace(x=scaled(part.x)) for part in parts]
     first = parts[0]
+    titled = next((part for part in parts if part.columns), first)
     for part in parts:
         if part.x.shape[1:] != first.x.shape[1:]:
             wanted, got = tuple(first.x.shape[1:]), tuple(part.x.shape[1:])
@@ -112,10 +125,10 @@ def _alike(parts: Sequence[Part]) -> list[Part]:
                 f"{part.where}: examples must have the shape {wanted} of {first.where}, found {got}: "
                 "give all silos the same features"
             )
-        if part.columns and first.columns and part.columns != first.columns:
-            wrong = next(pair for pair in zip(first.columns, part.columns, strict=True) if pair[0] != pair[1])
+        if part.columns and part.columns != titled.columns:
+            wrong = next(pair for pair in zip(titled.columns, part.columns, strict=True) if pair[0] != pair[1])
             raise InputError(
-                f"{part.where}: columns must be those of {first.where} in the same order, found {wrong[1]!r} "
+                f"{part.where}: columns must be those of {titled.where} in the same order, found {wrong[1]!r} "
                 f"for {wrong[0]!r}: rename or reorder them"
             )
     return list(parts)

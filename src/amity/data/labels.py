@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,54 +18,148 @@ from amity.errors import InputError
 Written = npt.NDArray[np.generic]
 """Labels of one part of one silo: text or finite numbers.  # [n]"""
 
-
 Kind = Literal["auto", "classes", "quantities"]
 """What labels are; auto: quantities where one has a fraction, else classes."""
 
+MISSING = {"", "?", "na", "n/a", "nan", "null"}
+
+# float() takes more than people mean: 1_0, infinity, digits of other scripts.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+_PLAIN = re.compile(r"[+-]?(0|[1-9]\d*)?(\.\d*)?", re.ASCII)  # 1, 1.0, -0.5; not 01 or 12e4, which may be codes
+
 
 class Numbered(NamedTuple):
-    parts: list[Tensor]  # [n] int64: the class; float32: the quantity, where there are no classes
+    parts: list[Tensor]  # [n] int64: the class; float64: the quantity, where there are no classes
     classes: int  # 0: quantities
     names: tuple[str, ...]  # of the classes, in their order
 
 
-def number(parts: Sequence[Written], kind: Kind = "auto") -> Numbered:
-    """Words are classes in alphabetical order, whole numbers in theirs; a fraction anywhere makes all quantities.
+class _Part(NamedTuple):
+    where: str  # the silo
+    texts: list[str]  # its different labels
+    place: Tensor  # [n] int64: of each example's label among them
 
-    `kind` says what they are where this guess is wrong: counts are whole quantities, grades may be 1.5.
-    """
-    numeric = [_as_numbers(part) for part in parts]
-    values = [part for part in numeric if part is not None]
-    if len(values) < len(parts):
-        if kind == "quantities":
-            raise InputError("quantities must be finite numbers, got words for labels: leave labels at auto")
-        texts = [_as_text(part) for part in parts]
-        known = sorted({text for part in texts for text in part})
-        place = {text: i for i, text in enumerate(known)}
-        return Numbered([torch.tensor([place[text] for text in part]) for part in texts], len(known), tuple(known))
-    fractions = any((part != np.floor(part)).any() for part in values)
-    if kind == "quantities" or (kind == "auto" and fractions):
-        return Numbered([torch.tensor(part, dtype=torch.float32) for part in values], 0, ())
-    union = np.unique(np.concatenate(values))
-    found = [torch.from_numpy(np.searchsorted(union, part)) for part in values]
-    return Numbered(found, len(union), tuple(f"{value:g}" if fractions else f"{value:.0f}" for value in union))
+
+def is_number(text: str) -> bool:
+    return len(text) <= 1000 and _NUMBER.fullmatch(text) is not None
 
 
 def is_text(part: Written) -> bool:
-    return part.dtype.kind in "US" or (part.dtype == object and all(isinstance(label, str) for label in part.flat))
+    if part.dtype == object:
+        return all(isinstance(label, (str, bytes)) for label in part.flat)
+    return part.dtype.kind in "UST"
 
 
-def _as_numbers(part: Written) -> npt.NDArray[np.float64] | None:
+def written(y: Written, where: str) -> Written:
+    """Labels as text without blanks around it, or as finite numbers; what is neither is refused."""
+    if y.ndim != 1:
+        raise InputError(f"{where} must be one label for each example, found shape {y.shape}: align it")
+    if not is_text(y):
+        if y.dtype.kind not in "biuf":
+            raise InputError(f"{where} must be numbers or words, found {y.dtype}: convert it")
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            row = int((~np.isfinite(y)).argmax())
+            raise InputError(f"{where} row {row} must have a label, found {y[row]}: fill it in or drop the row")
+        return y
     try:
-        values = np.array([float(label) for label in _as_text(part)]) if is_text(part) else part.astype(np.float64)
-    except ValueError:
-        return None
-    return values if np.isfinite(values).all() else None
+        texts = [(label.decode() if isinstance(label, bytes) else label).strip() for label in y.tolist()]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where} must be words in UTF-8, found {error.object!r}: convert them") from error
+    for row, text in enumerate(texts):
+        if text.lower() in MISSING:
+            raise InputError(f"{where} row {row} must have a label, found {text!r}: fill it in or drop the row")
+    return np.array(texts, dtype=str)
 
 
-def _as_text(part: Written) -> list[str]:
-    if part.dtype.kind == "S":
-        return [label.decode() for label in part.tolist()]
-    if is_text(part):
-        return [str(label) for label in part.tolist()]
-    return [f"{label:.0f}" if float(label) == int(label) else str(label) for label in part.tolist()]
+def number(silos: Mapping[str, Sequence[Written]], kind: Kind = "auto", *, by_name: bool = False) -> Numbered:
+    """Words are classes in alphabetical order, whole numbers in theirs; a fraction anywhere makes all quantities.
+
+    `silos`: where -> the labels of its parts. `kind` says what they are where this guess is wrong: counts are whole
+    quantities, grades may be 1.5. Numbers are compared exactly, whatever their size, and 1 is 1.0; `by_name`: as
+    text, so that 01 and 1 are two classes.
+    """
+    parts = [_Part(where, *_texts(y)) for where, own in silos.items() for y in own]
+    known = {text: where for where, texts, _ in reversed(parts) for text in texts}  # where it is first found
+    word = next((text for text in known if not is_number(text)), None)
+    if kind == "quantities" and word is not None:
+        raise InputError(
+            f"quantities must be finite numbers, got words for labels ({word!r} in {known[word]}): "
+            "words are classes, do not ask for quantities"
+        )
+    if not by_name:
+        _check_kinds(parts, kind)
+    fractions = word is None and any(_is_fraction(text) for text in known)
+    if kind == "quantities" or (kind == "auto" and fractions and not by_name):
+        return Numbered([_quantities(part) for part in parts], 0, ())
+    key = {text: Decimal(text) if is_number(text) and not by_name else text for text in known}
+    names = _names(key, known)
+    order = sorted(names.values(), key=lambda name: (Decimal(name) if word is None else 0, name))
+    index = {name: i for i, name in enumerate(order)}
+    found = [torch.tensor([index[names[key[text]]] for text in part.texts], dtype=torch.int64) for part in parts]
+    return Numbered([those[part.place] for those, part in zip(found, parts, strict=True)], len(order), tuple(order))
+
+
+def _texts(part: Written) -> tuple[list[str], Tensor]:
+    """The different labels as text, and the place of each example's among them."""
+    values, place = np.unique(part, return_inverse=True)
+    if values.dtype.kind == "f":
+        texts = [str(int(v)) if v == int(v) else np.format_float_positional(v, trim="-") for v in values]
+    else:
+        texts = [unicodedata.normalize("NFC", str(value)) for value in values.tolist()]
+    return texts, torch.from_numpy(place)
+
+
+def _is_fraction(text: str) -> bool:
+    return is_number(text) and Decimal(text) != Decimal(text).to_integral_value()
+
+
+def _check_kinds(parts: Sequence[_Part], kind: Kind) -> None:
+    """Refuse a silo of numbers alone beside one of words alone: nobody knows which number is which word.
+
+    A silo that has both shows that the numbers are names too, such as grades 1, 2, x; fractions are none by themselves.
+    """
+    silos: dict[str, list[str]] = {}
+    for where, texts, _ in parts:
+        silos.setdefault(where, []).extend(texts)
+    worded = {where: word for where, texts in silos.items() for word in texts if not is_number(word)}
+    both = any(is_number(text) for where in worded for text in silos[where])
+    for where, texts in silos.items():
+        if worded and where not in worded and texts:
+            odd = next((text for text in texts if _is_fraction(text)), None) if kind == "auto" else None
+            if odd or not both:
+                other, word = next(iter(worded.items()))
+                raise InputError(
+                    f"labels must be of one kind in all silos, got {odd or texts[0]} in {where} and {word!r} in "
+                    f"{other}: write the same words or numbers everywhere"
+                )
+
+
+def _quantities(part: _Part) -> Tensor:
+    values = torch.tensor([float(text) for text in part.texts], dtype=torch.float64)
+    if len(bad := (~values.isfinite()).nonzero()):
+        raise InputError(
+            f"{part.where}: quantities must fit a floating point number, got {part.texts[int(bad[0, 0])]}: "
+            "use a larger unit"
+        )
+    return values[part.place]
+
+
+def _names(key: Mapping[str, Decimal | str], known: Mapping[str, str]) -> dict[Decimal | str, str]:
+    """What each class is called. Spellings of one number that may be different codes are refused."""
+    first: dict[Decimal | str, str] = {}
+    for text, value in key.items():
+        other = first.setdefault(value, text)
+        if text != other and not (_PLAIN.fullmatch(text) and _PLAIN.fullmatch(other)):
+            raise InputError(
+                f"a label must be spelt in one way, got {other!r} in {known[other]} and {text!r} in {known[text]}: "
+                "write the same everywhere, or words if they are different classes"
+            )
+    return {
+        value: _short(value) if isinstance(value, Decimal) and _PLAIN.fullmatch(text) else text
+        for value, text in first.items()
+    }
+
+
+def _short(value: Decimal) -> str:
+    text = f"{value:f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) if value else "0"

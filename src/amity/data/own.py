@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from amity.contract import InputError, Silo, Split
 from amity.data import labels
@@ -63,11 +65,13 @@ def federation(
 
 def _from_mapping(silos: Mapping[str, Own], division: Division, quantities: bool) -> tuple[list[Silo], tuple[str, ...]]:
     """The silos, and the names of the classes where labels are words."""
+    check_names(list(silos))
     brought = {name: _brought(own, name) for name, own in silos.items()}
     marks = [y for own in brought.values() for _, y in own]
     words: tuple[str, ...] = ()
     if any(not isinstance(y, Tensor) for y in marks):
-        union = labels.number([y.numpy(force=True) if isinstance(y, Tensor) else y for y in marks])
+        written = {f"silo {name!r}": [_written(y, name, quantities) for _, y in own] for name, own in brought.items()}
+        union = labels.number(written, "quantities" if quantities else "auto")
         words, marks = union.names, list(union.parts)
     numbered = iter(marks)
     out = []
@@ -76,6 +80,13 @@ def _from_mapping(silos: Mapping[str, Own], division: Division, quantities: bool
         train, test = splits if len(splits) == 2 else division.divide(_split(splits[0], "all", name, quantities), name)
         out.append(Silo(name, train, test))
     return out, words
+
+
+def _written(y: Tensor | labels.Written, name: str, quantities: bool) -> labels.Written:
+    if not isinstance(y, Tensor):
+        return labels.written(y, f"silo {name!r}: labels")
+    checked = _labels(y, f"silo {name!r}:", quantities)
+    return (y if y.dtype == torch.bool else checked).numpy(force=True)
 
 
 def _brought(own: Own, name: str) -> list[tuple[Tensor, Tensor | labels.Written]]:
@@ -95,7 +106,7 @@ def _pairs(dataset: Dataset[Any], name: str) -> tuple[Tensor, Tensor | labels.Wr
     """All examples of a torch data set."""
     if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
         return dataset.tensors[0], dataset.tensors[1]
-    sized = hasattr(dataset, "__len__")
+    sized = hasattr(dataset, "__len__") and not isinstance(dataset, IterableDataset)
     items = [dataset[i] for i in range(len(dataset))] if sized else list(dataset)  # type: ignore[arg-type, call-overload]
     for place, item in enumerate(items):
         if not isinstance(item, (tuple, list)) or len(item) != 2:
@@ -109,7 +120,8 @@ def _pairs(dataset: Dataset[Any], name: str) -> tuple[Tensor, Tensor | labels.Wr
                 f"silo {name!r}, example {place}: must have the shape {tuple(examples[0].shape)} of the first, "
                 f"got {tuple(example.shape)}: resize or pad it"
             )
-    return torch.stack(examples), _marks([y.item() if isinstance(y, Tensor) else y for _, y in items], name)
+    marks = [y.item() if isinstance(y, Tensor) and y.numel() == 1 else y for _, y in items]
+    return torch.stack(examples), _marks([y.tolist() if isinstance(y, Tensor) else y for y in marks], name)
 
 
 def _marks(array: Array, name: str) -> Tensor | labels.Written:
@@ -128,7 +140,7 @@ def _tensor(array: ArrayLike | Tensor, name: str) -> Tensor:
         return array
     try:
         return torch.from_numpy(np.array(array))  # a copy: torch cannot view read-only memory
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).split(". ")[0].splitlines()[0]
         raise InputError(f"silo {name!r} must hold arrays of numbers ({reason}): convert its columns") from error
 
@@ -157,8 +169,12 @@ def features(x: Tensor, where: str) -> Tensor:
     # Other whole numbers may be counts or indices into a table: only the user knows which.
     if not x.is_floating_point() and x.dtype != torch.uint8:
         raise InputError(f"{where} x must be floating point or uint8, got {_dtype(x)}: convert it to float32")
+    if x.layout != torch.strided:
+        raise InputError(f"{where} x must be dense, got {_layout(x)}: call to_dense()")
     if x.ndim < 2:
         raise InputError(f"{where} x must be [n, ...] with features, got shape {tuple(x.shape)}: add an axis")
+    if not math.prod(x.shape[1:]):
+        raise InputError(f"{where} x must have at least one feature, got shape {tuple(x.shape)}: add some")
     x = x.detach().cpu().float()
     bad = (~x.isfinite()).flatten(1).any(1).nonzero().flatten()
     if len(bad):
@@ -172,10 +188,12 @@ def _labels(y: Tensor, where: str, quantities: bool) -> Tensor:
             f"{where} labels must be whole numbers, got {_dtype(y)}: convert them to int64, "
             "or set classes=0 if they are quantities"
         )
+    if y.layout != torch.strided:
+        raise InputError(f"{where} labels must be dense, got {_layout(y)}: call to_dense()")
     if y.ndim != 1:
         raise InputError(f"{where} labels must be [n], got shape {tuple(y.shape)}: give one per example")
     if quantities:
-        y = y.detach().cpu().float()
+        y = y.detach().cpu().double()  # until they are standardised, which float32 may not survive
         if len(bad := (~y.isfinite()).nonzero()):
             raise InputError(f"{where} labels must be finite, got NaN or infinity in row {bad[0, 0]}: drop the row")
         return y
@@ -189,17 +207,28 @@ def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
+def _layout(tensor: Tensor) -> str:
+    return str(tensor.layout).removeprefix("torch.")
+
+
 def check_names(names: Sequence[str]) -> None:
     """A silo's name becomes a file name and the key of its random streams."""
     for name in names:
-        if not isinstance(name, str) or not re.fullmatch(r"\w[\w .-]{0,99}", name):
+        if not isinstance(name, str) or not _is_name(name):
             raise InputError(
                 f"a silo's name must start with a letter or digit, then up to 99 of these or space _ . -, "
                 f"got {name!r}: rename it"
             )
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"silo names must differ, got {name!r} {names.count(name)} times: rename one")
+    composed = [unicodedata.normalize("NFC", name) for name in names]
+    for name in composed:
+        if composed.count(name) > 1:
+            raise InputError(f"silo names must differ, got {name!r} {composed.count(name)} times: rename one")
+
+
+def _is_name(name: str) -> bool:
+    # Marks belong to the letter before them: vowels of Indic scripts, accents as macOS writes them.
+    letters = "".join(c for c in name[1:] if unicodedata.category(c) not in ("Mn", "Mc"))
+    return len(name) <= 100 and re.fullmatch(r"\w[\w .-]*", name[:1] + letters) is not None
 
 
 def check_shapes(silos: Sequence[Silo]) -> None:

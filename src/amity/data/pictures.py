@@ -23,6 +23,9 @@ def read(folder: Path, classes: Sequence[Path]) -> Part:
         from PIL import Image
     except ImportError:
         raise InputError(f"{folder} needs Pillow to be read, which is not there: pip install 'amity[images]'") from None
+    for place in classes:
+        if not place.is_dir():
+            raise InputError(f"{place} must be a folder with the images of one class, it is a file: move it elsewhere")
     paths = [path for place in classes for path in _listed(place)]
     if not paths:
         raise InputError(f"{folder} must hold images in one folder per class, found none: add some")
@@ -35,7 +38,7 @@ def read(folder: Path, classes: Sequence[Path]) -> Part:
             raise InputError(f"{path} must have {first} pixels as {paths[0].name}, found {size}: resize it")
     x = torch.from_numpy(np.stack(images))  # [n, H, W] or [n, H, W, 3]
     x = x.permute(0, 3, 1, 2) if colour else x.unsqueeze(1)
-    return Part(x.contiguous(), np.array([path.parent.name for path in paths]), str(folder))
+    return Part(x.contiguous(), np.array([path.parent.name for path in paths]), str(folder), named=True)
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,11 +19,11 @@ from torch import Tensor
 
 from amity.contract import InputError
 from amity.data import files, npz
-from amity.data.labels import Written, is_text
+from amity.data.labels import MISSING, Written, is_number, written
 from amity.data.own import features
 
-MISSING = {"", "?", "na", "n/a", "nan", "null"}
 LABEL = ("label", "target", "y")
+_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # what pandas calls the row numbers that it saves
 
 
 class Part(NamedTuple):
@@ -32,6 +33,7 @@ class Part(NamedTuple):
     y: Written  # [n]
     where: str  # the file or folder
     columns: tuple[str, ...] = ()  # of the features, where they have names
+    named: bool = False  # whether labels are names of folders
 
 
 def read(path: Path) -> list[Part]:
@@ -41,6 +43,11 @@ def read(path: Path) -> list[Part]:
 
 def _npz(path: Path) -> list[Part]:
     arrays = npz.read(path)
+    if absent := [name for name in ("x_val", "y_val") if name in arrays]:
+        raise InputError(
+            f"{path} must hold parts to train and test on, found {absent[0]}: join it to x_train, "
+            "--val-fraction sets validation examples aside"
+        )
     for pairs in ((("x_train", "y_train"), ("x_test", "y_test")), (("x", "y"),)):
         if all(name in arrays for pair in pairs for name in pair):
             return [_arrays(arrays[x], arrays[y], f"{path}, {x}:", f"{path}, {y}:", str(path)) for x, y in pairs]
@@ -51,17 +58,16 @@ def _npz(path: Path) -> list[Part]:
 def _arrays(x: Written, y: Written, x_where: str, y_where: str, where: str) -> Part:
     if x.dtype.kind != "f" and x.dtype != np.uint8:
         raise InputError(f"{x_where} must be floating point or uint8, found {x.dtype}: convert it to float32")
-    examples = features(torch.tensor(x), x_where)
+    with np.errstate(over="ignore"):  # infinity is refused below
+        native = x.astype(np.float64 if x.dtype.itemsize > 8 else x.dtype.newbyteorder("="))  # torch knows no others
+    examples = features(torch.from_numpy(native), x_where)
     if x.dtype == np.uint8:
         examples = examples.byte()  # pixels, scaled when they are dealt
     if y.ndim != 1 or len(y) != len(x):
         raise InputError(f"{y_where} must be one label for each of {len(x)} examples, found shape {y.shape}: align it")
-    if not is_text(y) and y.dtype.kind not in "biuf":
-        raise InputError(f"{y_where} must be numbers or words, found {y.dtype}: convert it")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        row = int((~np.isfinite(y)).argmax())
-        raise InputError(f"{y_where} row {row} must have a label, found {y[row]}: fill it in or drop the row")
-    return Part(examples, y, where)
+    if not len(x):
+        raise InputError(f"{x_where} must have one example or more, found none: add some or leave this silo out")
+    return Part(examples, written(y, y_where), where)
 
 
 def _csv(path: Path) -> list[Part]:
@@ -86,12 +92,21 @@ def _label_column(header: Sequence[str], path: Path) -> int:
     """The position of the labels."""
     if len(header) < 2:
         raise InputError(f"{path} must have a header of two columns or more, found {len(header)}: use commas")
-    if all(_is_number(name) for name in header):
-        raise InputError(f"{path} must start with a header, found a row of numbers: name the columns")
+    named = [place for place, name in enumerate(header) if name.lower() in LABEL]
+    columns = _but(header, named[0] if named else len(header) - 1)
+    # The numbers that tools give to columns without a name are whole, and do not come with a label that has one.
+    if all(is_number(name) for name in columns) and not (named and all(name.isdigit() for name in columns)):
+        found = "a row of numbers" if is_number(header[-1]) else f"{','.join(header)[:60]!r}"
+        raise InputError(f"{path} must start with a header, found {found}: name the columns, the labels' column label")
+    for place, name in enumerate(header):
+        if _INDEX.fullmatch(name):
+            raise InputError(
+                f"{path} must name every column, found {name!r} as number {place + 1}: save it without the index, "
+                "or name the column"
+            )
     for name in header:
         if header.count(name) > 1:
             raise InputError(f"{path} must have different columns, found {name!r} twice: rename one")
-    named = [place for place, name in enumerate(header) if name.lower() in LABEL]
     if len(named) > 1:
         found = ", ".join(header[place] for place in named)
         raise InputError(f"{path} must have one column of labels, found {found}: rename the others")
@@ -100,14 +115,6 @@ def _label_column(header: Sequence[str], path: Path) -> int:
 
 def _but(header: Sequence[str], label: int) -> tuple[str, ...]:
     return tuple(name for place, name in enumerate(header) if place != label)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _row(row: Sequence[str], header: Sequence[str], label: int, where: str) -> tuple[list[float], str]:
@@ -121,7 +128,7 @@ def _row(row: Sequence[str], header: Sequence[str], label: int, where: str) -> t
     values = []
     for place, cell in enumerate(cells):
         if place != label:
-            if not _is_number(cell) or not math.isfinite(float(cell)):
+            if not is_number(cell) or not math.isfinite(float(cell)):
                 raise InputError(
                     f"{where} {header[place]} must be a number, found {cell!r}: encode it or drop the column"
                 )
@@ -149,7 +156,9 @@ def _parquet(path: Path) -> list[Part]:
         if column.null_count:
             row = column.is_null().to_pylist().index(True)
             raise InputError(f"{path}, row {row}: {name} is missing: fill it in or drop the row")
-        values = np.array(column.to_pylist()) if place == label else column.to_numpy()
+        if place == label and not _is_mark(column.type, pa.types):
+            raise InputError(f"{path}, {name}: must be numbers or words, found {column.type}: convert it")
+        values = column.to_numpy()
         if place != label and values.dtype.kind not in "biuf":
             raise InputError(f"{path}, {name} must be numbers, found {column.type}: encode it or drop the column")
         columns.append(values)
@@ -157,6 +166,13 @@ def _parquet(path: Path) -> list[Part]:
     where = str(path)
     part = _arrays(x, columns[label], f"{path}:", f"{path}, {header[label]}:", where)
     return [part._replace(columns=_but(header, label))]
+
+
+def _is_mark(kind: Any, types: Any) -> bool:
+    """Whether a column of this arrow type can be labels."""
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    tests = ("boolean", "integer", "floating", "string", "large_string", "binary", "large_binary")
+    return any(getattr(types, f"is_{test}")(kind) for test in tests)
 
 
 READERS: dict[str, Callable[[Path], list[Part]]] = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
