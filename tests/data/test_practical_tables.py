@@ -40,6 +40,27 @@ def test_emnist(numbered):
     assert sum(silos.sizes) == 38_600 and silos.notes == ()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_where_classes_run_out_a_groups_silos_stay_alike_and_test_parts_follow_training_parts(numbered, seed):
+    """Half of the letters have too few for the counts, as in the pack of the official test part."""
+    stock = [1062] * 10 + [270, 1062] * 26
+    silos = deal(numbered(stock, [120] * 62, "emnist"), "practical", 62, seed)
+    assert silos.sizes == (1000,) * 10 + (700,) * 26 + (400,) * 26
+    assert any("26 classes ran out of training examples" in note for note in silos.notes)
+    train, test = (
+        torch.stack([counts(part, 62) for part in parts]).double()
+        for parts in ([silo.train for silo in silos.silos], [silo.test for silo in silos.silos])
+    )
+    assert (train.sum(0) <= torch.tensor(stock)).all()
+    groups = torch.tensor([silo.group for silo in silos.silos])
+    for group in range(3):
+        of_group = train[groups == group]
+        rounding = 2 * 62 / 2 / of_group[0].sum()  # a whole example or two for each class
+        assert ((of_group - of_group[0]).abs().sum(1) / 2 / of_group[0].sum() <= rounding).all()
+    shares = 100 * train / train.sum(1, keepdim=True)
+    assert ((test - shares).abs() < 1).all() and (test[train == 0] == 0).all()
+
+
 @pytest.mark.parametrize(("clients", "sizes"), [(31, [5, 13, 13]), (3, [1, 1, 1]), (10, [2, 4, 4])])
 def test_emnist_groups_keep_their_proportion(numbered, clients, sizes):
     silos = deal(numbered([1300] * 62, [120] * 62, "emnist"), "practical", clients, seed=0)

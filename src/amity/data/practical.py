@@ -12,7 +12,8 @@ Other data: a group for each superclass, else for each two classes in turn, and 
 the last group (5:4:3:2:1 for five groups, as on MNIST) at the largest scale that can be served.
 
 draw=quota: both parts are spread over their classes as evenly as possible. draw=random: every example's class is drawn
-uniformly within its part. If a class runs out, another one of its group gives, and the notes say so.
+uniformly within its part. If a class runs out, those who want it share what there is, others of its group give the
+rest, the test part follows the training part, and the notes say so.
 
 Departures: test examples may repeat across silos, never within one, because the paper's 100 x 100 test
 examples are more of some classes than MNIST has. Any number of silos is cut into groups as equal as can be. The
@@ -71,10 +72,13 @@ class Practical:
         order = torch.randperm(clients, generator=rng)  # so that no silo is systematically the one to run short
         wishes = self._wishes(plan, groups, counts, order, rng)
         test_wishes = self._wishes(plan, groups, test_counts, order, rng)
-        quotas, left = torch.empty_like(wishes), stock
+        granted = _shared(wishes, stock)
+        quotas, left = torch.empty_like(wishes), stock - granted.sum(0)
         for silo in order.tolist():
-            quotas[silo] = plan.settle(wishes[silo], left, int(groups[silo]))
-            left = left - quotas[silo]
+            quotas[silo] = plan.settle(wishes[silo], granted[silo] + left, int(groups[silo]))
+            left = left + granted[silo] - quotas[silo]
+        for silo in (quotas != wishes).any(1).nonzero().flatten().tolist():
+            test_wishes[silo] = torch.tensor(proportionally(int(test_counts[silo]), quotas[silo].tolist()))
         test_quotas = torch.stack(
             [plan.settle(wish, test_stock, group) for wish, group in zip(test_wishes, groups.tolist(), strict=True)]
         )
@@ -250,6 +254,17 @@ class Plan:
     def _others(self, label: int) -> str:
         group = (self.owner == self.owner[label]).nonzero().flatten().tolist()
         return f"class {sum(group) - label}" if len(group) == 2 else "others of its group"
+
+
+def _shared(wishes: Tensor, stock: Tensor) -> Tensor:
+    """Wishes, or where a class has fewer than is wished for, parts of it in proportion: a group's silos stay alike.
+
+    # [m, classes]
+    """
+    granted = wishes.clone()
+    for label in (wishes.sum(0) > stock).nonzero().flatten().tolist():
+        granted[:, label] = torch.tensor(proportionally(int(stock[label]), wishes[:, label].tolist()))
+    return granted
 
 
 def _dominating(counts: Tensor) -> Tensor:
