@@ -50,7 +50,7 @@ def outcome(
     best = int(np.argmax([-1.0 if mean is None else mean for mean in means]))
     at = {"mean": means[best], "accuracy": table[best].tolist(), "round": best + 1}
     content = {
-        "asked": {"method": "fedavg", **({"seed": seed} if seed else {})},
+        "resolved": {"seed": seed},
         "silos": [f"silo-{number:02d}" for number in range(silos)],
         "groups": None if groups is None else list(groups),
         "best": at,

@@ -17,6 +17,7 @@ from amity.experiments import tables
 from amity.experiments.outcome import Outcome
 from amity.experiments.reproduce import Results
 from amity.experiments.spec import Experiment
+from amity.experiments.tables import scores
 
 CONTENT: dict[str, Any] = {
     "id": "T",
@@ -208,6 +209,62 @@ def test_p_values_are_those_of_the_paired_test_and_silos_pair_within_a_seed() ->
     assert signs == {"Good": (True, False), "bad": (False, True)}
 
 
+JOINED = results(
+    {
+        # Seeds 0 and 1 of two silos. Alone: 80, 60 and 82, 62.
+        ("alone", "x"): [outcome([80, 60]), outcome([82, 62], 1)],
+        # Gains of 2, -1 and 4, -3: 3 +- sqrt(2) in every seed, -2 +- sqrt(2) in none; seeds in any order.
+        ("good", "x"): [outcome([86, 59], 1), outcome([82, 59])],
+        # Gains of 1, 1 and -1, 0: nothing on average, and 0.5.
+        ("bad", "x"): [outcome([81, 61]), outcome([81, 62], 1)],
+        ("pooled", "x"): [outcome([99, 99]), outcome([99, 99], 1)],
+    },
+    rows={"alone": {"label": "Alone"}, "good": {"label": "Good"}, "bad": {}, "pooled": {}},
+    outputs=[{"kind": "worth", "against": "alone", "without": ["pooled"]}],
+    claims=[],
+)
+
+
+def _cells(text: str, first: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {first} ")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_who_gains_by_joining_is_told_by_silo_and_by_method() -> None:
+    (output,) = JOINED.experiment.outputs
+    (head, column, by_silo, chance, by_method), lines = tables.made(output, JOINED)
+    root = f"{math.sqrt(2):.2f}"
+    assert "over Alone" in head and column == "**Data X**"
+    assert _cells(by_silo, "0") == ["0", f"81.00 ± {root}", "1 of 2", "1", f"Good **+3.00 ± {root}**"]
+    assert _cells(by_silo, "1") == ["1", f"61.00 ± {root}", "1 of 2", "0", f"bad +0.50 ± {math.sqrt(0.5):.2f}"]
+    # Four pairs; of Good the first silo gains in both seeds and the second loses in both; coins: 4 / 2^2.
+    assert "4 pairs" in chance and "1 gain" in chance and "1 lose" in chance and "in 1.0 each" in chance
+    assert _cells(by_method, "Good") == ["Good", f"**+3.00 ± {root}**", f"-2.00 ± {root}"]
+    assert _cells(by_method, "bad") == ["bad", f"+0.00 ± {root}", f"+0.50 ± {math.sqrt(0.5):.2f}"]
+    assert [(line["row"], line["silo"], line["gain"]) for line in lines] == [
+        ("good", "0", "3"),
+        ("good", "1", "-2"),
+        ("bad", "0", "0"),
+        ("bad", "1", "0.5"),
+    ]
+    last = lines[-1]
+    assert (last["seeds"], last["seeds_that_gain"], last["seeds_that_lose"]) == (2, 1, 0)
+
+
+def test_a_silo_without_a_test_or_a_gain_has_none() -> None:
+    alone, joined = [outcome([80, math.nan])], [outcome([79, math.nan])]
+    which = results(
+        {("alone", "x"): alone, ("good", "x"): joined},
+        rows={"alone": {}, "good": {}},
+        outputs=[{"kind": "worth", "against": "alone"}],
+        claims=[],
+    )
+    (output,) = which.experiment.outputs
+    (_, _, by_silo, _, by_method), lines = tables.made(output, which)
+    assert _cells(by_silo, "0")[2:] == ["0 of 1", "0", "–"] and _cells(by_silo, "1")[1:] == ["–", "0 of 0", "0", "–"]
+    assert _cells(by_method, "good") == ["good", "-1.00", "–"] and lines[1]["seeds"] == 0
+
+
 @given(st.lists(st.lists(st.text("ab|c ", max_size=5), min_size=2, max_size=2), max_size=4))
 def test_columns_of_markdown_line_up(body: list[list[str]]) -> None:
     lines = tables.markdown(["one", "two"], body).splitlines()
@@ -219,6 +276,6 @@ def test_files_are_written_and_nothing_where_nothing_is_recorded(tmp_path: Path)
     written = tables.write(output, SEVERAL, tmp_path)
     assert sorted(path.name for path in written) == ["made-up.csv", "made-up.md"]
     rows = list(csv.DictReader(io.StringIO((tmp_path / "made-up.csv").read_text())))
-    assert [row["row"] for row in rows] == ["good", "bad", "good"] and list(rows[0]) == list(tables.LONG)
+    assert [row["row"] for row in rows] == ["good", "bad", "good"] and list(rows[0]) == list(scores.LONG)
     assert tables.write(output, results({}), tmp_path / "none") == []
     assert not (tmp_path / "none").exists()

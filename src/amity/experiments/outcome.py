@@ -39,6 +39,10 @@ class Outcome:
         return str(self.content["asked"]["method"])
 
     @property
+    def seed(self) -> int:
+        return int(self.content["resolved"]["seed"])
+
+    @property
     def silos(self) -> list[str]:
         return list(self.content["silos"])
 

@@ -18,7 +18,7 @@ from amity.config import Run
 from amity.errors import InputError
 from amity.experiments import outcome
 from amity.experiments.outcome import Outcome
-from amity.experiments.spec import Cell, Experiment, asked, key_of
+from amity.experiments.spec import Cell, Experiment, Output, asked, key_of
 
 if TYPE_CHECKING:
     from amity.data import Silos
@@ -54,6 +54,27 @@ class Results:
     def columns(self) -> list[str]:
         columns = self.experiment.columns(self.size)
         return [column for column in columns if any(key[1] == column for key in self.outcomes)]
+
+    def axes(self, output: Output) -> tuple[list[str], list[str]]:
+        """The recorded rows and columns that an output shows."""
+        rows = [row for row in self.rows if not output.rows or row in output.rows]
+        columns = [column for column in self.columns if not output.columns or column in output.columns]
+        return rows, columns
+
+    def pairs(self, one: str, other: str, column: str) -> list[tuple[Outcome, Outcome]]:
+        """Two rows' outcomes of the same seed, for every seed that both have."""
+        of_seed = {outcome.seed: outcome for outcome in self.seeds(other, column)}
+        return [(outcome, of_seed[outcome.seed]) for outcome in self.seeds(one, column) if outcome.seed in of_seed]
+
+    def paired(self, one: str, other: str, column: str) -> tuple[list[float], list[float]]:
+        """The accuracies of the same silos under two rows, of all seeds that both have."""
+        both = [
+            pair
+            for a, b in self.pairs(one, other, column)
+            for pair in zip(a.accuracies, b.accuracies, strict=True)
+            if not any(map(math.isnan, pair))
+        ]
+        return [a for a, _ in both], [b for _, b in both]
 
 
 def recorded(experiment: Experiment, size: str, folder: Path) -> Results:

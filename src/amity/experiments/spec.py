@@ -34,6 +34,7 @@ from amity.options import fields_of, unknown
 SIZES = ("quick", "cpu", "paper")
 KINDS = {
     "table": "best mean test accuracy, ours beside the paper's",
+    "worth": "who gains by joining, silo by silo",
     "wilcoxon": "p-values between all pairs of rows, over silos",
     "cost": "time, memory and traffic",
     "curves": "accuracy or loss against the round",
@@ -161,6 +162,11 @@ class Experiment:
     @property
     def paper(self) -> str:
         return str(self.content["paper"])
+
+    @property
+    def ours(self) -> bool:
+        """Whether no paper has it."""
+        return self.paper == "ours"
 
     @property
     def expect(self) -> str:

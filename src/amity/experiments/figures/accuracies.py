@@ -325,14 +325,8 @@ def gains(view: View) -> Figure | None:
 
 def _gain(view: View, row: str, against: str, column: str) -> Array | None:
     """Silo by silo, the mean over the seeds that both rows have; NaN where a silo has no test."""
-    ours, theirs = (_by_seed(view.results.seeds(name, column)) for name in (row, against))
-    pairs = [(np.array(ours[seed]), np.array(theirs[seed])) for seed in ours if seed in theirs]
-    gains = [a - b for a, b in pairs if a.shape == b.shape]
+    gains = [np.subtract(a.accuracies, b.accuracies) for a, b in view.results.pairs(row, against, column)]
     return np.mean(gains, axis=0) if gains else None
-
-
-def _by_seed(outcomes: Sequence[Outcome]) -> dict[int, list[float]]:
-    return {int(outcome.content["asked"].get("seed", 0)): outcome.accuracies for outcome in outcomes}
 
 
 def _dots(axes: Axes, panel: Mapping[str, Array], pens: Mapping[str, Pen], names: Sequence[str]) -> None:

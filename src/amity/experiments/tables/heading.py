@@ -1,0 +1,67 @@
+"""What a reader must know before the numbers: what was scaled down, what is missing, what the runs said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from amity.experiments.reproduce import Results
+
+
+def heading(results: Results) -> list[str]:
+    """What a reader must know before the numbers, as paragraphs."""
+    experiment, size = results.experiment, results.size
+    done = sum(len(outcomes) for outcomes in results.outcomes.values())
+    planned = sum(cell.seeds for cell in experiment.cells(size))
+    source = "Our own experiment" if experiment.ours else experiment.paper
+    parts = [f"{source}. `amity reproduce {experiment.name} --size {size}`."]
+    if experiment.note(size):
+        parts.append(f"Size `{size}`: {experiment.note(size)}.")
+    if experiment.expect:
+        parts.append(f"Expected: {experiment.expect}.")
+    if done < planned:
+        parts.append(f"{done} of {planned} runs are recorded so far.")
+    return [*parts, *_notes(results), *_warnings(results)]
+
+
+def _notes(results: Results) -> Iterator[str]:
+    """What is to be known about the data, and of which runs where it is not all of a data set's."""
+    cells: dict[str, list[tuple[str, str]]] = {}
+    for cell, outcomes in results.outcomes.items():
+        for note in _over_seeds({note for one in outcomes for note in one.content["notes"]}):
+            cells.setdefault(note, []).append(cell)
+    for note, concerned in sorted(cells.items()):
+        columns = {column for _, column in concerned}
+        everybody = sum(column in columns for _, column in results.outcomes)
+        runs = "; ".join(results.experiment.run_label(*cell) for cell in concerned)
+        yield f"Data: {note}." if len(concerned) == everybody else f"Data: {note}. Said by {runs}."
+
+
+_NUMBER = re.compile(r"\b\d[\d,]*(?:\.\d+)?\b")
+
+
+def _over_seeds(notes: Iterable[str]) -> Iterator[str]:
+    """Notes that differ in their numbers alone become one, with the least and the largest of each."""
+    alike: dict[tuple[str, ...], list[list[str]]] = {}
+    for note in sorted(notes):
+        alike.setdefault(tuple(_NUMBER.split(note)), []).append(_NUMBER.findall(note))
+    for texts, numbers in alike.items():
+        spans = (sorted(set(several), key=_value) for several in zip(*numbers, strict=True))
+        told = [span[0] if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans]
+        yield "".join(text + number for text, number in zip(texts, [*told, ""], strict=True))
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))
+
+
+def _warnings(results: Results) -> Iterator[str]:
+    """What the runs said aloud, and which of them did."""
+    said: dict[str, list[str]] = {}
+    for cell, outcomes in results.outcomes.items():
+        for warning in sorted({warning for one in outcomes for warning in one.content["warnings"]}):
+            count = sum(warning in one.content["warnings"] for one in outcomes)
+            seeds = f" ({count} of {len(outcomes)} seeds)" if len(outcomes) > 1 else ""
+            said.setdefault(warning, []).append(f"{results.experiment.run_label(*cell)}{seeds}")
+    for warning, runs in said.items():
+        yield f"Warning: {warning}. Said by {'; '.join(runs)}."

@@ -1,0 +1,121 @@
+"""Was joining worth it? What each silo gains over training alone, method by method, seed by seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from amity import evaluate
+from amity.experiments.outcome import FEW
+from amity.experiments.reproduce import Results
+from amity.experiments.spec import Output
+from amity.experiments.tables.layout import NONE, cell, markdown, shown
+from amity.options import unknown
+
+Gains = list[float]
+"""A silo's gain in every seed, in percentage points; NaN where it has no test."""
+DIGITS = 3  # outcomes have four, so that what is left of equal fractions after rounding is no gain
+
+
+def worth(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
+    """By silo: how many methods gain, and which gains most; then method by method, where silos are few.
+
+    `against` names the row to gain over, `without` rows that are not among the methods, such as all data in one place.
+    """
+    rows, columns = results.axes(output)
+    against, without = str(output.options.get("against", "separate")), tuple(output.options.get("without", ()))
+    for name in (against, *without):
+        if name not in results.experiment.content["rows"]:
+            raise unknown(f"row in output {output.name}:", name, results.experiment.content["rows"])
+    rows = [row for row in rows if row not in (against, *without)]
+    parts: list[str] = []
+    lines: list[dict[str, Any]] = []
+    for column in columns:
+        gains = {row: found for row in rows if (found := _gains(results, row, against, column))}
+        if not gains:
+            continue
+        parts += [f"**{results.experiment.label('columns', column)}**", *_told(results, gains, against, column)]
+        lines += [_line(column, row, silo, of) for row, found in gains.items() for silo, of in found.items()]
+    if parts:
+        name = results.experiment.label("rows", against)
+        parts.insert(0, f"What each silo gains over {name}, in percentage points, each method at its best round.")
+    return parts, lines
+
+
+def _gains(results: Results, row: str, against: str, column: str) -> dict[str, Gains]:
+    """By silo, over the seeds that both rows have."""
+    gains: dict[str, Gains] = {}
+    for mine, alone in results.pairs(row, against, column):
+        for silo, a, b in zip(mine.silos, mine.accuracies, alone.accuracies, strict=True):
+            gains.setdefault(silo, []).append(round(a - b, DIGITS))
+    return gains
+
+
+def _told(results: Results, gains: Mapping[str, Mapping[str, Gains]], against: str, column: str) -> list[str]:
+    silos = list(next(iter(gains.values())))
+    label = results.experiment.label
+    alone = {silo: _alone(results, against, column, place) for place, silo in enumerate(silos)}
+    body = []
+    for silo in silos:
+        of = {row: _over_seeds(found[silo]) for row, found in gains.items()}
+        measured = [row for row, gain in of.items() if not math.isnan(gain.mean)]
+        gaining = [row for row in measured if of[row].mean > 0]
+        best = max(gaining, key=lambda row: of[row].mean, default=None)
+        most = NONE if best is None else f"{label('rows', best)} {_signed(gains[best][silo])}"
+        always = sum(_always(found[silo]) for found in gains.values())
+        body.append([silo, shown(alone[silo]), f"{len(gaining)} of {len(measured)}", str(always), most])
+    heads = ["", label("rows", against), "methods that gain", "in every seed", "most"]
+    parts = [markdown(heads, body), _by_chance(gains)]
+    if len(silos) <= FEW:
+        of_rows = [[label("rows", row), *(_signed(found[silo]) for silo in silos)] for row, found in gains.items()]
+        parts.append(markdown(["", *silos], of_rows))
+    return parts
+
+
+def _alone(results: Results, against: str, column: str, place: int) -> evaluate.Seeds:
+    return evaluate.over_seeds([outcome.accuracies[place] for outcome in results.seeds(against, column)])
+
+
+def _always(gains: Sequence[float]) -> bool:
+    return all(gain > 0 for gain in gains)
+
+
+def _by_chance(gains: Mapping[str, Mapping[str, Gains]]) -> str:
+    """What coins would do: without it, the best of many looks like a finding."""
+    cells = [of for found in gains.values() for of in found.values()]
+    gain, lose = sum(map(_always, cells)), sum(_always([-value for value in of]) for of in cells)
+    coins = math.fsum(0.5 ** len(of) for of in cells)
+    return (
+        f"Of {len(cells)} pairs of a method and a silo, {gain} gain in every seed and {lose} lose in every seed; tossed "
+        f"coins would in {coins:.1f} each. The best of many methods at one silo is no promise."
+    )
+
+
+def _over_seeds(gains: Sequence[float]) -> evaluate.Seeds:
+    mean, deviation = evaluate.over_seeds(gains)
+    return evaluate.Seeds(round(mean, DIGITS) + 0.0, deviation)  # no -0.00
+
+
+def _signed(gains: Sequence[float]) -> str:
+    """Bold where it is above 0 in every seed."""
+    found = _over_seeds(gains)
+    if math.isnan(found.mean):
+        return NONE
+    told = f"{found.mean:+.2f}" + ("" if math.isnan(found.deviation) else f" ± {found.deviation:.2f}")
+    return f"**{told}**" if _always(gains) else told
+
+
+def _line(column: str, row: str, silo: str, gains: Sequence[float]) -> dict[str, Any]:
+    found = _over_seeds(gains)
+    measured = [gain for gain in gains if not math.isnan(gain)]
+    return {
+        "column": column,
+        "row": row,
+        "silo": silo,
+        "gain": cell(found.mean),
+        "gain_sd": cell(found.deviation),
+        "seeds": len(measured),
+        "seeds_that_gain": sum(gain > 0 for gain in measured),
+        "seeds_that_lose": sum(gain < 0 for gain in measured),
+    }
