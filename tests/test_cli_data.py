@@ -157,6 +157,42 @@ def test_a_run_on_a_folder_dealt_anew(amity: Amity, tmp_path: Path) -> None:
     assert config(tmp_path / "runs" / "fedavg-clinics-iid-0")["clients"] == 5
 
 
+def test_a_folder_is_dealt_alike_however_its_path_is_written(amity: Amity, tmp_path: Path) -> None:
+    clinics(tmp_path / "clinics")
+    ways = ("clinics", "./clinics/", str(tmp_path / "clinics"))
+    said = [amity("settings", "iid", "--clients", "3", "--data", f"folder:{way}") for way in ways]
+    assert len({one.out.splitlines()[-1] for one in said}) == 1 and "sha256" in said[0].out
+
+
+def quantities(path: Path) -> None:
+    path.mkdir()
+    for name in ("north", "south"):
+        (path / f"{name}.csv").write_text("dose,target\n" + "".join(f"{i},{i % 4 + 0.5}\n" for i in range(20)))
+
+
+@pytest.mark.parametrize("setting", ["dirichlet", "dirichlet:axis=client", "scarce", "many", "shards", "practical"])
+def test_settings_that_deal_by_classes_refuse_quantities(amity: Amity, tmp_path: Path, setting: str) -> None:
+    quantities(tmp_path / "own")
+    refused(amity("settings", setting, "--data", "folder:own", "--clients", "2"), "the labels of folder:own are quant")
+
+
+def test_a_setting_is_looked_at_as_a_run_will_see_it(amity: Amity, tmp_path: Path) -> None:
+    quantities(tmp_path / "own")
+    seen = amity("settings", "natural", "--data", "folder:own")
+    assert seen.out.splitlines()[0].split() == ["silo", "group", "train", "test"]
+    words = ("--labels", "classes", "--test-fraction", "0.4")
+    seen = amity("settings", "natural", "--data", "folder:own", *words)
+    head, first, *_ = (line.split() for line in seen.out.splitlines())
+    assert head == ["silo", "group", "train", "test", "0.5", "1.5", "2.5", "3.5"] and first[2:4] == ["12", "8"]
+    assert "4 classes" in amity("data", "verify", "folder:own", "--labels", "classes").out
+    refused(amity("data", "verify", "folder:own", "--labels", "words"), "auto, classes, quantities")
+
+
+def test_without_a_home_the_remedy_is_said(amity: Amity, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused(amity("data", "list", "--data-dir", "~nobody-has-this-name/x"), "give the whole path")
+    refused(amity("run", "separate", "--data", "folder:~nobody-has-this-name/x"), "give the whole path")
+
+
 def test_a_comparison_on_quantities(amity: Amity, tmp_path: Path) -> None:
     """Each silo with a unit and a level of its own; the labels are a linear rule of the features."""
     (tmp_path / "own").mkdir()

@@ -14,11 +14,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
+from amity.config import Run
 from amity.errors import InputError
-from amity.options import unknown
+from amity.options import fields_of, parse, unknown
 
 if TYPE_CHECKING:
     from amity.data import Source
+    from amity.data.labels import Kind
     from amity.data.sources import Entry
 
 app = typer.Typer(
@@ -30,6 +32,10 @@ DataDir = Annotated[
     str | None,
     typer.Option("--data-dir", metavar="DIR", help="where data sets lie [default: $AMITY_DATA, ./data, user cache]"),
 ]
+Labels = Annotated[
+    str, typer.Option("--labels", metavar="auto|classes|quantities", help="what the labels of folder:PATH are")
+]
+LABELS = str(fields_of(Run)["labels"].default)
 Json = Annotated[bool, typer.Option("--json", help="for programs")]
 
 
@@ -93,6 +99,7 @@ def verify_command(
         list[str] | None,
         typer.Argument(metavar="[NAME...]", help="data sets or folder:PATH [default: all at hand]", show_default=False),
     ] = None,
+    labels: Labels = LABELS,
     data_dir: DataDir = None,
 ) -> None:
     """Check the files at hand against what was published.
@@ -103,10 +110,11 @@ def verify_command(
     from amity.data.sources import FOLDER
 
     _entries([name for name in names or [] if not name.startswith(FOLDER)])
-    _verify(names or [name for name, entry in SOURCES.items() if entry.find(data_dir)], data_dir)
+    at_hand = names or [name for name, entry in SOURCES.items() if entry.find(data_dir)]
+    _verify(at_hand, data_dir, Run(labels=parse(Run, "labels", labels)).labels)
 
 
-def _verify(names: list[str], data_dir: str | None) -> None:
+def _verify(names: list[str], data_dir: str | None, labels: Kind) -> None:
     from amity.data import SOURCES, load
 
     if not names:
@@ -118,7 +126,7 @@ def _verify(names: list[str], data_dir: str | None) -> None:
             wrong.append(f"{name} is not at hand: see `amity data list`, `amity data fetch {name}`")
             continue
         try:
-            source = load(name, data_dir, cached=False)
+            source = load(name, data_dir, labels=labels, cached=False)
         except InputError as error:
             wrong.append(str(error))
             continue

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from amity.cli_data import LABELS, Labels, shown_fetching
 from amity.config import Run
 from amity.errors import InputError
 from amity.options import fields_of, parse
@@ -31,6 +32,10 @@ def settings_command(
     data: Annotated[str, typer.Option("--data", metavar="TEXT", help="data set")] = _default("data"),
     clients: Annotated[str, typer.Option("--clients", metavar="N|auto", help="number of silos")] = _default("clients"),
     seed: Annotated[str, typer.Option("--seed", metavar="N", help="seed of the split")] = _default("seed"),
+    labels: Labels = LABELS,
+    test_fraction: Annotated[
+        str, typer.Option("--test-fraction", metavar="X", help="held out by silos of folder:PATH and heart")
+    ] = _default("test_fraction"),
     data_dir: Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="where data sets lie")] = None,
     picture: Annotated[str | None, typer.Option("--out", metavar="FILE", help="HTML file for a picture of it")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
@@ -41,7 +46,7 @@ def settings_command(
             raise InputError("--out needs a SETTING to draw, got none: try amity settings practical --out picture.html")
         _list(as_json)
         return
-    wanted = {"data": data, "clients": clients, "seed": seed}
+    wanted = {"data": data, "clients": clients, "seed": seed, "labels": labels, "test_fraction": test_fraction}
     run = Run(setting=setting, **{key: parse(Run, key, text) for key, text in wanted.items()})
     _look(run, data_dir, picture, as_json)
 
@@ -50,7 +55,8 @@ def _look(run: Run, data_dir: str | None, picture: str | None, as_json: bool) ->
     from amity.report import write_holdings
     from amity.run import silos_of
 
-    manifest = silos_of(run, data_dir).manifest()
+    with shown_fetching() as notify:
+        manifest = silos_of(run, data_dir, notify).manifest()
     written = None if picture is None else write_holdings(manifest, picture)
     if as_json:
         print(json.dumps(manifest))
@@ -89,12 +95,15 @@ def _list(as_json: bool) -> None:
 def _show(manifest: Mapping[str, Any]) -> None:
     """Counts of training examples, by class where there are few, and all that a reader must know besides."""
     silos = manifest["silos"]
-    labels = manifest.get("labels") or range(len(silos[0]["train"]))
-    few = len(labels) <= SHOWN
-    rows = [["silo", "group", "train", "test", *(map(str, labels) if few else ["classes"])]]
+    labels = manifest.get("labels") or range(manifest["classes"])
+    few = 0 < len(labels) <= SHOWN
+    more = list(map(str, labels)) if few else ["classes"] if labels else []
+    rows = [["silo", "group", "train", "test", *more]]
     for silo in silos:
         counts = silo["train"]
-        last = [str(count or "·") for count in counts] if few else [str(sum(count > 0 for count in counts))]
+        last = (
+            [str(count or "·") for count in counts] if few else [str(sum(count > 0 for count in counts))][: len(more)]
+        )
         group = "–" if silo["group"] is None else str(silo["group"])
         rows.append([silo["name"], group, str(sum(counts)), str(sum(silo["test"])), *last])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

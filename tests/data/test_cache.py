@@ -78,6 +78,23 @@ def test_a_damaged_entry_is_made_anew(home: Path, decoder: Decoder, damage):
     assert read(decoder) == first and decoder.calls == 2
 
 
+@pytest.mark.parametrize("place", [-1, -20, -66])
+def test_an_entry_with_other_content_is_made_anew(home: Path, decoder: Decoder, place: int):
+    """A bit that has turned in the last label, in the first words, in an image: the file's form is still right."""
+    first = read(decoder)
+    (entry,) = home.iterdir()
+    raw = bytearray(entry.read_bytes())
+    raw[place] ^= 1
+    entry.write_bytes(raw)
+    assert read(decoder) == first and decoder.calls == 2
+
+
+def test_others_may_read_an_entry(home: Path, decoder: Decoder):
+    read(decoder)
+    (entry,) = home.iterdir()
+    assert entry.stat().st_mode & 0o777 == 0o644
+
+
 def test_a_cache_that_cannot_be_written_is_no_error(home: Path, decoder: Decoder):
     home.parent.parent.mkdir(parents=True)
     home.parent.write_text("a file where the directory should be")

@@ -1,5 +1,6 @@
 """Fetching, against a server on this machine: what arrives is whole and verified, or is not there."""
 
+import gzip
 import hashlib
 import http.server
 import socket
@@ -16,7 +17,8 @@ from amity.contract import InputError
 from amity.data import SOURCES, load
 from amity.data import fetch as fetching
 from amity.data.fetch import fetch
-from amity.data.files import File
+from amity.data.files import File, Layout, damaged
+from amity.data.sources import fetch_into
 
 BODY = bytes(range(256)) * 5000
 DIGEST = f"md5:{hashlib.md5(BODY).hexdigest()}"
@@ -187,6 +189,30 @@ def test_only_what_is_missing_is_fetched_and_where_it_was_asked_for(heart: Path)
     load("heart", heart / "mine", notify=lambda url, *_: heard.append(url))
     assert [url.rpartition("/")[2] for url in heard] == ["cleveland"]
     assert kept.stat().st_mtime_ns == before
+
+
+def test_a_damaged_file_is_fetched_again(heart: Path):
+    load("heart", heart / "mine")
+    bad = heart / "mine" / "heart-disease" / "processed.va.data"
+    whole = bad.read_bytes()
+    bad.write_bytes(whole[:-5])
+    assert [path.name for path in fetch_into(SOURCES["heart"], heart / "mine")] == [bad.name]
+    assert bad.read_bytes() == whole
+    assert fetch_into(SOURCES["heart"], heart / "mine") == []
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_packed_anew_or_not_at_all_is_as_good(tmp_path: Path, packed: bool):
+    """MNIST's files are known by what is inside them."""
+    inside = bytes(1000)
+    file = File("labels.gz", digest=DIGEST, content=f"md5:{hashlib.md5(inside).hexdigest()}")
+    layout = Layout((file,), lambda paths: {})
+    place = tmp_path / "mnist" / ("labels.gz" if packed else "labels")
+    place.parent.mkdir()
+    place.write_bytes(gzip.compress(inside, 1) if packed else inside)
+    assert damaged(layout, ["mnist"], [tmp_path]) == []
+    place.write_bytes(place.read_bytes()[:-9])
+    assert damaged(layout, ["mnist"], [tmp_path]) == [file]
 
 
 def test_offline_nothing_is_asked_for(heart: Path, monkeypatch):

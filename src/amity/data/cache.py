@@ -1,7 +1,8 @@
 """Decoded data sets, kept in the user cache: unpacking takes seconds, reading them back does not.
 
 An entry belongs to the files it was made from, by their paths, sizes and times of change: changed files are
-decoded again. A cache that cannot be written or read is no error, only slower.
+decoded again, and so is an entry whose content does not add up to what was written. A cache that cannot be written or
+read is no error, only slower.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from amity.data.files import Arrays, user_cache
 
-_VERSION = 1  # of what decoding means: raise it and old entries are made anew
+_VERSION = 2  # of what decoding means: raise it and old entries are made anew
 
 
 def decoded(name: str, paths: Sequence[Path], decode: Callable[[], Arrays]) -> dict[str, Tensor]:
@@ -52,11 +53,23 @@ def _stamp(paths: Sequence[Path]) -> str:
 def _read(entry: Path, stamp: str) -> dict[str, Tensor] | None:
     try:
         with safe_open(entry, framework="pt") as kept:
-            if (kept.metadata() or {}).get("files") != stamp:
+            about = kept.metadata() or {}
+            if about.get("files") != stamp:
                 return None
-            return {key: kept.get_tensor(key) for key in kept.keys()}  # noqa: SIM118
+            arrays = {key: kept.get_tensor(key) for key in kept.keys()}  # noqa: SIM118
+            return arrays if about.get("sums") == _sums({key: array.numpy() for key, array in arrays.items()}) else None
     except (OSError, SafetensorError):
         return None
+
+
+def _sums(arrays: Arrays) -> str:
+    """A sum over each array's bytes: a checksum at the speed of memory, for hundreds of MB have to load in no time."""
+    sums = {}
+    for key, array in sorted(arrays.items()):
+        raw = array.reshape(-1).view(np.uint8)
+        words = raw[: len(raw) // 8 * 8].view(np.uint64)
+        sums[key] = [len(raw), int(words.sum(dtype=np.uint64)), int(raw[8 * len(words) :].sum(dtype=np.uint64))]
+    return json.dumps(sums)
 
 
 def _write(entry: Path, arrays: Arrays, stamp: str) -> None:
@@ -66,7 +79,10 @@ def _write(entry: Path, arrays: Arrays, stamp: str) -> None:
         handle, name = tempfile.mkstemp(dir=entry.parent, prefix=f".{entry.stem}-", suffix=".part")
         os.close(handle)
         try:
-            save_file(dict(arrays), name, metadata={"files": stamp})
+            save_file(dict(arrays), name, metadata={"files": stamp, "sums": _sums(arrays)})
+            os.chmod(name, 0o644)
+            with open(name, "rb") as written:
+                os.fsync(written.fileno())  # else a power cut may leave the name without the content
             os.replace(name, entry)
         except BaseException:
             os.unlink(name)

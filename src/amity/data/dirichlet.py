@@ -34,7 +34,9 @@ _HELD_OUT = 0.25
 
 
 def _alpha() -> float:
-    alpha: float = option(_ALPHA, "concentration: small for silos with few classes, large for equal ones", above=0)
+    alpha: float = option(
+        _ALPHA, "concentration: small for silos with few classes, large for equal ones", at_least=1e-6
+    )
     return alpha
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -67,11 +69,22 @@ class Found:
 def search_path(data_dir: str | Path | None = None) -> list[Path]:
     """The directories that are searched for data sets, first one first."""
     places = [data_dir, os.environ.get("AMITY_DATA"), "data", user_cache()]
-    return [Path(place).expanduser() for place in places if place]
+    return [expanded(place) for place in places if place]
 
 
 def user_cache() -> Path:
-    return (Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "amity").expanduser()
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "amity"
+
+
+def expanded(path: str | Path) -> Path:
+    """With ~ as a home directory, which containers may lack."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise InputError(
+            f"{str(path)!r} needs a home directory, which there is not: give the whole path, "
+            "set HOME, or XDG_CACHE_HOME for the user cache"
+        ) from error
 
 
 def find(layouts: Sequence[Layout], folders: Sequence[str], roots: Sequence[Path]) -> Found | None:
@@ -86,6 +99,26 @@ def find(layouts: Sequence[Layout], folders: Sequence[str], roots: Sequence[Path
 
 def missing(layout: Layout, folders: Sequence[str], roots: Sequence[Path]) -> list[File]:
     return [file for file in layout.files if _place(file.name, folders, roots) is None]
+
+
+def damaged(layout: Layout, folders: Sequence[str], roots: Sequence[Path]) -> list[File]:
+    """Files that are there and are not what was published."""
+    there = ((file, _place(file.name, folders, roots)) for file in layout.files)
+    return [file for file, path in there if path is not None and not _official(file, path)]
+
+
+def _official(file: File, path: Path) -> bool:
+    packed = path.name == file.name
+    try:
+        with path.open("rb") as stream:
+            if packed and file.digest and digest_of(stream, file.digest) == file.digest:
+                return True
+        if file.content is None:
+            return not (packed and file.digest)
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as inside:
+            return digest_of(cast(BinaryIO, inside), file.content) == file.content
+    except (OSError, EOFError, zlib.error):
+        return False
 
 
 def _place(name: str, folders: Sequence[str], roots: Sequence[Path]) -> Path | None:

@@ -89,7 +89,13 @@ def deal(source: Source, setting: str, clients: int | None, seed: int) -> Silos:
         clients = len(source.silos) if name == "natural" and source.silos else entry.clients
     if clients < 1:
         raise InputError(f"a federation needs at least 1 client, got {clients}: raise --clients")
-    dealt = rule.deal(source, clients, stream(seed, f"setting/{source.name}/{name}"))
+    if source.classes == 0 and name not in ("iid", "natural"):
+        raise InputError(
+            f"{name} deals by classes, the labels of {source.name} are quantities: choose iid or natural, "
+            "or --labels classes if they are classes"
+        )
+    data = "folder" if source.name.startswith(FOLDER) else source.name  # wherever it lies, and however that is written
+    dealt = rule.deal(source, clients, stream(seed, f"setting/{data}/{name}"))
     width = max(2, len(str(clients - 1)))
     tested = source.train if dealt.held_out else source.test
     names = dealt.names or [f"silo-{i:0{width}d}" for i in range(clients)]
@@ -99,9 +105,10 @@ def deal(source: Source, setting: str, clients: int | None, seed: int) -> Silos:
     )
     for silo in silos:
         if not len(silo.train.y) or not len(silo.test.y):
+            todo = "add some" if name == "natural" else f"lower --clients, got {clients}"
             raise InputError(
                 f"{name} on {source.name} left {silo.name} with {len(silo.train.y)} training and "
-                f"{len(silo.test.y)} test examples, each needs one: lower --clients, got {clients}"
+                f"{len(silo.test.y)} test examples, each needs one: {todo}"
             )
     return Silos(
         silos,

@@ -40,7 +40,7 @@ class Source:
     """A data set in memory."""
 
     name: str
-    train: Split  # x [n, ...] uint8 pixels or float32; y [n] int64, float32 where classes is 0
+    train: Split  # x [n, ...] uint8 pixels or float32; y [n] int64, float64 where classes is 0
     test: Split
     classes: int  # 0: labels are quantities, not classes
     val: Split | None = None  # the official validation part, where there is one
@@ -101,7 +101,7 @@ def load(
         path = name.removeprefix(FOLDER)
         if not path:
             raise InputError(f"{FOLDER} needs the path of a folder with your silos, got none: {FOLDER}PATH")
-        return read_folder(Path(path).expanduser(), division, labels)
+        return read_folder(files.expanded(path), division, labels)
     if name not in SOURCES:
         raise options.unknown("data set", name, [*SOURCES, f"{FOLDER}PATH"])
     entry = SOURCES[name]
@@ -127,12 +127,12 @@ def _tensors(arrays: Arrays) -> dict[str, Tensor]:
 
 
 def fetch_into(entry: Entry, data_dir: str | Path | None, notify: Notify | None = None) -> list[Path]:
-    """Fetch the official files that are not there yet into `data_dir`, else the user cache."""
+    """Fetch the official files that are not there yet, or are damaged, into `data_dir`, else the user cache."""
     if entry.official is None:
         return []
-    root = Path(data_dir).expanduser() if data_dir else files.user_cache()
+    root = files.expanded(data_dir) if data_dir else files.user_cache()
     layout, folders = entry.official.layouts[0], entry.official.folders
-    wanted = files.missing(layout, folders, [root])
+    wanted = files.missing(layout, folders, [root]) + files.damaged(layout, folders, [root])
     place = root / folders[0]
     try:
         return fetch(wanted, place, notify)

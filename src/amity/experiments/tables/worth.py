@@ -87,8 +87,8 @@ def _by_chance(gains: Mapping[str, Mapping[str, Gains]]) -> str:
     gain, lose = sum(map(_always, cells)), sum(_always([-value for value in of]) for of in cells)
     coins = math.fsum(0.5 ** len(of) for of in cells)
     return (
-        f"Of {len(cells)} pairs of a method and a silo, {gain} gain in every seed and {lose} lose in every seed; tossed "
-        f"coins would in {coins:.1f} each. The best of many methods at one silo is no promise."
+        f"Of {len(cells)} pairs of a method and a silo, {gain} gain in every seed and {lose} lose in every seed; "
+        f"tossed coins would in {coins:.1f} each. The best of many methods at one silo is no promise."
     )
 
 
