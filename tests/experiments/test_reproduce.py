@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from amity.cli import main
 from amity.config import Run
+from amity.errors import InputError
 from amity.experiments import outcome, reproduce, spec
 from amity.record import holds_run
 from amity.run import carry_out
@@ -110,7 +112,7 @@ def test_the_recorded_outcome_is_the_runs_own(root: Path, tmp_path: Path) -> Non
     runner = reproduce.Runner(tmp_path / "out", _carry([]), keep_runs=True)
     run = experiment.cell("cpu", "heurfedamp", "a").run(0)
     kept = runner.once(run)
-    again = outcome.read(tmp_path / "out", spec.key_of(run))
+    again = outcome.read(tmp_path / "out", run)
     assert again is not None and again.content == json.loads(kept.path.read_text())
     from amity.record import read
 
@@ -179,7 +181,7 @@ def test_the_command_writes_the_table_beside_the_papers_numbers(
     assert "12.34" in text and "Alone" in text and "alone is better: **" in text
     with (out / "us" / "cpu" / "small.csv").open() as file:
         rows = {row["row"]: row for row in csv.DictReader(file)}
-    found = outcome.read(out, spec.key_of(spec.read("us/small", root).cell("cpu", "separate", "a").run(0)))
+    found = outcome.read(out, spec.read("us/small", root).cell("cpu", "separate", "a").run(0))
     assert found is not None
     assert float(rows["separate"]["bmta"]) == pytest.approx(found.bmta, abs=1e-3)
     assert rows["separate"]["paper"] == "12.34" and rows["heurfedamp"]["paper"] == ""
@@ -244,6 +246,91 @@ def test_a_broken_outcome_is_named(root: Path, tmp_path: Path, capsys: pytest.Ca
     path.write_text("{")
     assert _cli("reproduce", "us/small", "--from", root, "--out", tmp_path / "out", "--size", "cpu") == 2
     assert str(path.name) in capsys.readouterr().err.replace("\n", "")
+
+
+@pytest.mark.parametrize("damage", ["{}", "[]", "null", "swapped", "shortened"])
+def test_a_record_that_is_not_the_runs_own_is_named(
+    damage: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment, out = spec.read("us/small", root), tmp_path / "out"
+    runs = [experiment.cell("cpu", row, "a").run(0) for row in ("separate", "heurfedamp")]
+    for run in runs:
+        reproduce.Runner(out, _carry([])).once(run)
+    mine, others = (outcome.path_of(out, spec.key_of(run)) for run in runs)
+    if damage == "swapped":
+        mine.write_text(others.read_text())
+    elif damage == "shortened":
+        content = json.loads(mine.read_text())
+        del content["best"]
+        mine.write_text(json.dumps(content))
+    else:
+        mine.write_text(damage)
+    assert _cli("reproduce", "us/small", "--from", root, "--out", out, "--size", "cpu", "--no-run") == 2
+    (complaint,) = capsys.readouterr().err.strip().splitlines()
+    assert mine.name in complaint and "remove it to run" in complaint
+
+
+def test_weights_that_cannot_be_read_are_named(root: Path, tmp_path: Path) -> None:
+    run = spec.read("us/small", root).cell("cpu", "heurfedamp", "a").run(0)
+    kept = reproduce.Runner(tmp_path, _carry([])).once(run)
+    for content in (b"", b"PK", b"x" * 100):
+        kept.path.with_suffix(".npz").write_bytes(content)
+        with pytest.raises(InputError, match="remove it and"):
+            _ = outcome.Outcome(kept.path, kept.content).weights
+
+
+def test_what_is_in_the_way_of_results_gets_one_line(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    (out / "us" / "cpu" / "small.md").mkdir(parents=True)
+    words = ("us/small", "--from", root, "--out", out, "--size", "cpu", "--rows", "separate")
+    assert _cli("reproduce", *words) == 2
+    assert "small.md cannot be written" in capsys.readouterr().err.splitlines()[-1]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "runs").write_text("")
+    assert _cli("reproduce", *words[:4], tmp_path / "other", *words[5:]) == 2
+    assert "runs cannot be written" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_labels_are_part_of_which_silos_are_dealt(tmp_path: Path) -> None:
+    """One folder, first as classes, then as quantities: the second run must not see the first one's silos."""
+    (tmp_path / "own").mkdir()
+    for name in ("north", "south"):
+        rows = "".join(f"{i / 7},{i % 3}\n" for i in range(30))
+        (tmp_path / "own" / f"{name}.csv").write_text(f"dose,target\n{rows}")
+    runner = reproduce.Runner(tmp_path / "out", _carry([]))
+    runs = [
+        Run(method="separate", data=f"folder:{tmp_path / 'own'}", model="mlr", rounds=1, epochs=1, labels=kind)
+        for kind in ("classes", "quantities")
+    ]
+    classes, quantities = (runner.once(run).content["metrics"]["best"] for run in runs)
+    assert "macro_f1" in classes and "rmse" in quantities and "rmse" not in classes
+
+
+def test_a_run_that_measured_nothing_is_recorded(tmp_path: Path) -> None:
+    """Quantities on which training diverges at once: the next rows of the table must still be run."""
+    (tmp_path / "own").mkdir()
+    for name in ("north", "south"):
+        rows = "".join(f"{i / 7},{i % 4 + 0.5}\n" for i in range(30))
+        (tmp_path / "own" / f"{name}.csv").write_text(f"dose,target\n{rows}")
+    run = Run(
+        method="separate", data=f"folder:{tmp_path / 'own'}", model="mlr", rounds=2, epochs=1, optimizer="sgd", lr=1e30
+    )
+    kept = reproduce.Runner(tmp_path / "out", _carry([])).once(run)
+    assert math.isnan(kept.bmta) and math.isnan(kept.last)
+
+
+def test_no_record_is_older_than_the_code() -> None:
+    """Defaults are not part of a run's name: whoever changes one has to run again what was recorded with the old."""
+    from amity.methods import build, settings_of
+
+    home = spec.home() / "results"
+    for path in sorted((home / "runs").glob("*.json")):
+        content = json.loads(path.read_text())
+        asked = content["asked"]
+        now = settings_of(build(asked["method"], asked.get("set", {})))
+        assert content["resolved"]["set"] == json.loads(json.dumps(now)), path.name
 
 
 def test_a_key_names_what_matters_and_nothing_else() -> None:

@@ -159,10 +159,12 @@ def test_a_claim_is_judged_by_the_comparisons_that_were_run() -> None:
     assert "good is better: **confirmed** (1 of 1 comparisons" in _table(SEVERAL)
     both = {("good", "x"): [outcome([90, 94])], ("bad", "x"): [outcome([80, 84])]}
     contrary = {("good", "y"): [outcome([70, 70])], ("bad", "y"): [outcome([80, 84])]}
-    assert "**mostly not confirmed** (1 of 2" in _table(results({**both, **contrary}))
+    assert "**confirmed in half** (1 of 2" in _table(results({**both, **contrary}))
     third = {("good", "z"): [outcome([90, 94])], ("bad", "z"): [outcome([80, 84])]}
     columns = {**CONTENT["columns"], "z": {}}
     assert "**confirmed in part** (2 of 3" in _table(results({**both, **contrary, **third}, columns=columns))
+    two = {("bad", "z"): [outcome([90, 94])], ("good", "z"): [outcome([80, 84])]}
+    assert "**mostly not confirmed** (1 of 3" in _table(results({**both, **contrary, **two}, columns=columns))
     told = _table(results(contrary))
     assert "**not confirmed** (0 of 1" in told and "contrary: Good on y against bad -12.00 (p " in told
     (_, brief) = tables.claims(results(contrary), ["y"], briefly=True)
@@ -179,6 +181,73 @@ def test_a_claim_about_rows_with_other_silos_is_not_tested_in_pairs() -> None:
     other = outcome(worse)
     other.content["resolved"]["setting"] = "dirichlet:alpha=5"
     assert "bad -2.00 (p 0.70)" in _table(results({**same, ("bad", "y"): [other]}))
+
+
+EIGHT = [80.0, 81, 82, 83, 84, 85, 86, 87]
+
+
+def test_a_claim_is_clear_where_a_test_says_so_after_holms_correction() -> None:
+    """Eight silos that all gain, each by another amount: p = 2 / 2^8 < 0.05, times 8 comparisons it is not."""
+    ahead = {("good", "x"): [outcome([a + 1 + i / 10 for i, a in enumerate(EIGHT)])], ("bad", "x"): [outcome(EIGHT)]}
+    assert "(1 of 1 comparisons that were run, of 2; 1 clearly so, 0 clearly not)" in _table(results(ahead))
+    behind = {("good", "y"): ahead["bad", "x"], ("bad", "y"): ahead["good", "x"]}
+    assert "(0 of 1 comparisons that were run, of 2; 0 clearly so, 1 clearly not)" in _table(results(behind))
+    rows = {f"good{i}": {} for i in range(8)}
+    many = {(row, "x"): ahead["good", "x"] for row in rows} | {("bad", "x"): ahead["bad", "x"]}
+    claim = {"text": "all are better", "above": list(rows), "below": ["bad"], "columns": ["x"]}
+    told = _table(results(many, rows={**rows, "bad": {}}, claims=[claim]))
+    assert "all are better: **confirmed** (8 of 8 comparisons; 0 clearly so, 0 clearly not)" in told
+
+
+def test_a_margin_is_part_of_the_test() -> None:
+    """Every silo loses a little, clearly less than the claim allows."""
+    close = {
+        ("good", "x"): [outcome([a - 0.1 - i / 100 for i, a in enumerate(EIGHT)])],
+        ("bad", "x"): [outcome(EIGHT)],
+    }
+    claim = {"text": "as good", "above": ["good"], "below": ["bad"], "within": 3.0, "columns": ["x"]}
+    assert "as good: **confirmed** (1 of 1 comparisons; 1 clearly so, 0 clearly not)" in _table(
+        results(close, claims=[claim])
+    )
+
+
+def test_natural_silos_count_once_over_seeds() -> None:
+    """Four hospitals in three seeds are four: p = 2 / 2^4, however many seeds say the same."""
+    ours, alone = [10.0, 20, 30, 40], [9.0, 18, 27, 36]
+    seeds = {
+        ("good", "x"): [outcome(ours, seed) for seed in range(3)],
+        ("bad", "x"): [outcome(alone, seed) for seed in range(3)],
+    }
+    outputs = [{"kind": "wilcoxon"}]
+    dealt = results(seeds, outputs=outputs)
+    for outcomes in seeds.values():
+        for one in outcomes:
+            one.content["resolved"]["setting"] = "natural"
+    (line,) = tables.made(dealt.experiment.outputs[0], dealt)[1]
+    assert float(line["p"]) == 2 / 2**4 and float(line["mean_difference"]) == 2.5
+
+
+def test_rows_with_other_silos_are_never_tested_in_pairs() -> None:
+    """Other settings, and other numbers of silos: the test of two groups is told of."""
+    other = outcome([12.0, 24, 36, 48])
+    other.content["resolved"]["clients"] = 4
+    both = {("good", "y"): [outcome([11.0, 22, 33])], ("bad", "y"): [other]}
+    which = results(both, outputs=[{"kind": "table"}, {"kind": "wilcoxon"}])
+    assert "contrary: Good on y against bad -8.00" in _table(which)
+    parts, (line,) = tables.made(which.experiment.outputs[1], which)
+    from scipy.stats import mannwhitneyu
+
+    assert float(line["p"]) == pytest.approx(mannwhitneyu([11, 22, 33], [12, 24, 36, 48]).pvalue, rel=1e-2)
+    assert "Mann and Whitney" in parts[1]
+
+
+def test_the_head_warns_of_runs_whose_data_were_changed_in_between() -> None:
+    both = {("good", "x"): [outcome([90, 94])], ("bad", "x"): [outcome([80, 84])]}
+    both["good", "x"][0].content["data_sha256"] = "old"
+    both["bad", "x"][0].content["data_sha256"] = "new"
+    assert any("on Data X did not all have the same data" in part for part in tables.heading(results(both)))
+    both["bad", "x"][0].content["resolved"]["method"] = "pooled"  # which has all data in one place
+    assert not any("did not all" in part for part in tables.heading(results(both)))
 
 
 def test_a_claim_may_allow_a_margin() -> None:

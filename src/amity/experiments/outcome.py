@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Mapping, Sequence
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +21,17 @@ import numpy as np
 import numpy.typing as npt
 
 from amity import evaluate
+from amity.config import Run
 from amity.errors import InputError
+from amity.experiments.spec import asked, key_of
 from amity.record import Record, replacing, score_of
 
 Array = npt.NDArray[Any]
 
 FEW = 20  # silos of which every round is kept; of more silos the best and the last round
 MOST = 200  # rounds whose weights are kept
+NEEDED = ("resolved", "notes", "silos", "seconds", "block_score", "best", "last", "validated", "warnings", "rounds")
+"""What tables and figures take for granted in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +112,12 @@ class Outcome:
         file = self.path.with_suffix(".npz")
         if not file.exists():
             return {}
-        with np.load(file, allow_pickle=False) as archive:
-            return {int(round): archive[round].astype(np.float32) for round in archive.files}
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                return {int(round): archive[round].astype(np.float32) for round in archive.files}
+        except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+            again = f"remove it and {self.path.name} to run it again"
+            raise InputError(f"{file} cannot be read ({error}): {again}") from error
 
 
 def _number(value: float | None) -> float:
@@ -117,27 +128,45 @@ def path_of(folder: Path, key: str) -> Path:
     return folder / "runs" / f"{key}.json"
 
 
-def read(folder: Path, key: str) -> Outcome | None:
-    """A recorded outcome; None where there is none."""
-    path = path_of(folder, key)
+def read(folder: Path, run: Run) -> Outcome | None:
+    """The recorded outcome of a run; None where there is none."""
+    path = path_of(folder, key_of(run))
     if not path.exists():
         return None
     try:
-        return Outcome(path, json.loads(path.read_bytes()))
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}): remove it to run it again") from error
-
-
-def keep(folder: Path, key: str, asked: Mapping[str, Any], record: Record, peak: float | None) -> Outcome:
-    """Write what is kept of a finished run. The JSON file comes last: where it is, all is there."""
-    path = path_of(folder, key)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _keep_weights(path.with_suffix(".npz"), record)
-    content = _content(asked, record, peak)
-    text = ",\n".join(f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in content.items())
-    with replacing(path) as temporary:
-        temporary.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+    if not isinstance(content, dict) or content.get("asked") != json.loads(json.dumps(asked(run))):
+        raise InputError(f"{path} holds another run than its name says: remove it to run that one again")
+    if lacking := [name for name in NEEDED if name not in content]:
+        raise InputError(f"{path} must have {', '.join(lacking)}, it does not: remove it to run it again")
     return Outcome(path, content)
+
+
+def keep(folder: Path, run: Run, record: Record, peak: float | None) -> Outcome:
+    """Write what is kept of a finished run. The JSON file comes last: where it is, all is there."""
+    path = path_of(folder, key_of(run))
+    content = _content(run, record, peak)
+    text = ",\n".join(f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in content.items())
+    with writing(path.parent):
+        _keep_weights(path.with_suffix(".npz"), record)
+        with replacing(path) as temporary:
+            temporary.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+    return Outcome(path, content)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Results are written into a folder, which is made; what stands in the way is one line."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        where = error.filename2 or error.filename or folder
+        raise InputError(
+            f"{where} cannot be written ({error.strerror or error}): make room, or choose --out"
+        ) from error
 
 
 def _keep_weights(path: Path, record: Record) -> None:
@@ -152,14 +181,14 @@ def _keep_weights(path: Path, record: Record) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type, unused-ignore]
 
 
-def _content(asked: Mapping[str, Any], record: Record, peak: float | None) -> dict[str, Any]:
+def _content(run: Run, record: Record, peak: float | None) -> dict[str, Any]:
     results, lines, score = record.results, record.lines, score_of(record.facts)
-    measured = [line for line in lines if line["mean"] is not None]
+    measured = [line for line in lines if line["mean"] is not None] or lines
     tested, trained = ([sum(silo[part]) for silo in (record.manifest or {})["silos"]] for part in ("test", "train"))
     best = next(line for line in lines if line["round"] == results["best_round"])
     chosen = next((line for line in lines if line["round"] == results.get("validated_round")), None)
     return {
-        "asked": asked,
+        "asked": asked(run),
         "resolved": record.config,
         "machine": f"{platform.system()} {platform.machine()}",
         "version": record.facts["version"],

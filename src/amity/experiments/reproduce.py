@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 import shutil
+import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from amity import evaluate
 from amity.config import Run
 from amity.errors import InputError
+from amity.evaluate import Wilcoxon
 from amity.experiments import outcome
 from amity.experiments.outcome import Outcome
-from amity.experiments.spec import Cell, Experiment, Output, asked, key_of
+from amity.experiments.spec import Cell, Experiment, Output, key_of
 
 if TYPE_CHECKING:
     from amity.data import Silos
@@ -28,6 +31,35 @@ Carry = Callable[["Prepared", Path], None]
 """Carries out a prepared run in a directory: the command line shows its progress."""
 
 UNDER_WAY = "under-way"
+
+
+class Comparison(NamedTuple):
+    """Accuracies of silos under two rows, one for one where they are `paired`."""
+
+    one: list[float]
+    other: list[float]
+    paired: bool
+
+    @property
+    def difference(self) -> float:
+        return statistics.fmean(self.one) - statistics.fmean(self.other)
+
+    def test(self, within: float = 0.0) -> Wilcoxon:
+        """Whether one is better than the other, or worse by less than `within`."""
+        shifted = [value + within for value in self.one]
+        if self.paired:
+            return evaluate.wilcoxon(shifted, self.other)
+        return Wilcoxon(evaluate.rank_sum(shifted, self.other), 0)
+
+
+def _dealt(outcome: Outcome) -> tuple[Any, ...]:
+    """What decides which data silos of a name hold."""
+    options = outcome.content["resolved"]
+    return tuple(options.get(key) for key in ("data", "setting", "clients", "per_silo"))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values)  # NaN where one is
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +98,24 @@ class Results:
         of_seed = {outcome.seed: outcome for outcome in self.seeds(other, column)}
         return [(outcome, of_seed[outcome.seed]) for outcome in self.seeds(one, column) if outcome.seed in of_seed]
 
-    def paired(self, one: str, other: str, column: str) -> tuple[list[float], list[float]]:
-        """The accuracies of the same silos under two rows, of all seeds that both have."""
-        both = [
-            pair
-            for a, b in self.pairs(one, other, column)
-            for pair in zip(a.accuracies, b.accuracies, strict=True)
-            if not any(map(math.isnan, pair))
-        ]
-        return [a for a, _ in both], [b for _, b in both]
+    def compared(self, one: str, other: str, column: str) -> Comparison:
+        """Two rows in a column, silo by silo where their silos hold the same data.
+
+        A silo of one seed is another one in the next seed, dealt anew. Natural silos are the same in all seeds: each
+        counts once, with its mean, or a test would take four hospitals for twenty.
+        """
+        ours, theirs = self.seeds(one, column), self.seeds(other, column)
+        if ours and theirs and _dealt(ours[0]) != _dealt(theirs[0]):
+            a, b = ([value for one in rows for value in one.accuracies if value == value] for rows in (ours, theirs))
+            return Comparison(a, b, paired=False)
+        pairs = self.pairs(one, other, column)
+        silos = [list(zip(a.accuracies, b.accuracies, strict=True)) for a, b in pairs]  # [seed][silo]
+        if pairs and str(pairs[0][0].content["resolved"].get("setting")) == "natural":
+            silos = [
+                [(_mean(a), _mean(b)) for a, b in (zip(*seeds, strict=True) for seeds in zip(*silos, strict=True))]
+            ]
+        both = [pair for seed in silos for pair in seed if not any(map(math.isnan, pair))]
+        return Comparison([a for a, _ in both], [b for _, b in both], paired=True)
 
 
 def recorded(experiment: Experiment, size: str, folder: Path) -> Results:
@@ -85,7 +126,7 @@ def recorded(experiment: Experiment, size: str, folder: Path) -> Results:
         value = _chosen(cell, folder)
         if cell.choice is not None and value is None:
             continue
-        found = [outcome.read(folder, key_of(cell.run(seed, value))) for seed in range(cell.seeds)]
+        found = [outcome.read(folder, cell.run(seed, value)) for seed in range(cell.seeds)]
         if there := [result for result in found if result is not None]:
             outcomes[cell.row, cell.column] = there
         if cell.choice is not None:
@@ -108,20 +149,20 @@ def total(experiment: Experiment, size: str) -> int:
 
 
 def _missing(cell: Cell, folder: Path) -> list[Run]:
-    lacking = [run for _, run in cell.trials() if outcome.read(folder, key_of(run)) is None]
+    lacking = [run for _, run in cell.trials() if outcome.read(folder, run) is None]
     value = _chosen(cell, folder)
     guess = value if cell.choice is None or value is not None else cell.choice.values[0]
     runs = [cell.run(seed, guess) for seed in range(cell.seeds)]
     if cell.choice is not None and value is None:
         return lacking + runs
-    return lacking + [run for run in runs if outcome.read(folder, key_of(run)) is None]
+    return lacking + [run for run in runs if outcome.read(folder, run) is None]
 
 
 def _chosen(cell: Cell, folder: Path) -> Any:
     """The value with the best score on validation data; None while a trial is missing. The first of equals wins."""
     if cell.choice is None:
         return None
-    found = [(value, outcome.read(folder, key_of(run))) for value, run in cell.trials()]
+    found = [(value, outcome.read(folder, run)) for value, run in cell.trials()]
     scores = [(value, result.validation) for value, result in found if result is not None]
     if len(scores) < len(found):
         return None
@@ -160,13 +201,13 @@ class Runner:
         from amity.run import prepare
 
         key = key_of(run)
-        there = outcome.read(self.folder, key)
+        there = outcome.read(self.folder, run)
         if there is not None:
             return there
         place = self.folder / UNDER_WAY / key
         prepared = prepare(run, self._silos(run))
         self._carry(prepared, place)
-        kept = outcome.keep(self.folder, key, asked(run), record.read(place), _peak())
+        kept = outcome.keep(self.folder, run, record.read(place), _peak())
         if not self._keep_runs:
             shutil.rmtree(place)
             _remove_empty(place.parent)
@@ -175,7 +216,7 @@ class Runner:
     def _silos(self, run: Run) -> Silos:
         from amity.run import silos_of
 
-        which = (run.data, run.setting, run.clients, run.seed, run.test_fraction)
+        which = (run.data, run.setting, run.clients, run.seed, run.test_fraction, run.labels)
         if self._dealt is None or self._dealt[0] != which:
             self._dealt = None  # free the old ones first
             self._dealt = which, silos_of(run, self._data_dir)

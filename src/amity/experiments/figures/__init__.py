@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from amity.experiments.figures import accuracies, paper, settings, weights
 from amity.experiments.figures.view import View
+from amity.experiments.outcome import writing
 from amity.experiments.reproduce import Results
 from amity.experiments.spec import Output
 from amity.options import unknown
@@ -47,4 +48,7 @@ def draw(output: Output, results: Results, folder: Path, data_dir: str | None = 
         raise unknown("kind of figure", output.kind, DRAWINGS)
     with paper.look():
         figure = DRAWINGS[output.kind](View(output, results, data_dir))
-        return [] if figure is None else paper.save(figure, folder, output.name)
+        if figure is None:
+            return []
+        with writing(folder):
+            return paper.save(figure, folder, output.name)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from amity.experiments.outcome import writing
 from amity.experiments.reproduce import Results
 from amity.experiments.spec import Output
 from amity.experiments.tables.claims import claims
@@ -46,10 +47,10 @@ def write(output: Output, results: Results, folder: Path) -> list[Path]:
     parts, lines = made(output, results)
     text = "\n\n".join([f"# {results.experiment.title}", *heading(results), *parts]) + "\n"
     files = {folder / f"{output.name}.md": text, folder / f"{output.name}.csv": comma_separated(lines)}
-    for path, content in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(content, encoding="utf-8")
+    with writing(folder):
+        for path, content in files.items():
+            with replacing(path) as temporary:
+                temporary.write_text(content, encoding="utf-8")
     return list(files)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 
 from amity import evaluate
@@ -23,37 +22,45 @@ def claims(results: Results, columns: Sequence[str], *, briefly: bool = False) -
 def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]:
     """The verdict, then what is contrary to the claim; nothing where nothing was compared.
 
-    A claim holds in a comparison if the mean over silos and seeds says so; clearly, if a test does too: a paired one,
-    or one of two groups where the rows differ in who holds what.
+    A claim holds in a comparison if the mean over silos and seeds says so. It is clear, for or against the claim, if a
+    test says so too, after Holm's correction over all comparisons of the claim.
     """
-    label = results.experiment.label
-    held = clearly = total = 0
-    against: dict[str, list[str]] = {}
-    for column in columns if not claim.columns else [name for name in columns if name in claim.columns]:
-        for above, below in ((a, b) for a in claim.above for b in claim.below):
-            better, worse = results.paired(above, below, column)
-            if not better:
-                continue
-            total += 1
-            difference = statistics.fmean(better) - statistics.fmean(worse)
-            same = _same_silos(results, above, below, column)
-            p = evaluate.wilcoxon(better, worse).p if same else evaluate.rank_sum(better, worse)
-            if difference > -claim.within:
-                held += 1
-                clearly += difference > 0 and p < 0.05
-            else:
-                who = results.experiment.run_label(above, column)
-                against.setdefault(who, []).append(f"{label('rows', below)} {difference:+.2f} (p {p_value(p)})")
-    if not total:
+    experiment = results.experiment
+    concerned = claim.columns or tuple(experiment.content["columns"])
+    found = {
+        (above, below, column): compared
+        for column in columns
+        if column in concerned
+        for above in claim.above
+        for below in claim.below
+        if (compared := results.compared(above, below, column)).one and compared.other
+    }
+    if not found:
         return []
-    partly = "confirmed in part" if 2 * held > total else "mostly not confirmed"
-    verdict = "confirmed" if held == total else "not confirmed" if not held else partly
-    told = f"- {claim.text}: **{verdict}** ({held} of {total} comparisons, {clearly} of them with p < 0.05)."
-    return [told, *(f"  - contrary: {who} against {', '.join(others)}" for who, others in against.items())]
+    margins = {cell: compared.difference + claim.within for cell, compared in found.items()}
+    adjusted = evaluate.holm([compared.test(claim.within).p for compared in found.values()])
+    p = dict(zip(found, adjusted, strict=True))
+    held = sum(margin > 0 for margin in margins.values())
+    clear = [margin > 0 for cell, margin in margins.items() if p[cell] < 0.05]
+    planned = len(concerned) * len(claim.above) * len(claim.below)
+    of_all = "" if planned == len(found) else f" that were run, of {planned}"
+    told = (
+        f"({held} of {len(found)} comparisons{of_all}; {sum(clear)} clearly so, {len(clear) - sum(clear)} clearly not)"
+    )
+    against: dict[str, list[str]] = {}
+    for (above, below, column), compared in found.items():
+        if margins[above, below, column] <= 0:
+            text = (
+                f"{experiment.label('rows', below)} {compared.difference:+.2f} (p {p_value(p[above, below, column])})"
+            )
+            against.setdefault(experiment.run_label(above, column), []).append(text)
+    contrary = [f"  - contrary: {who} against {', '.join(others)}" for who, others in against.items()]
+    return [f"- {claim.text}: **{_verdict(held, len(found))}** {told}.", *contrary]
 
 
-def _same_silos(results: Results, one: str, other: str, column: str) -> bool:
-    """Whether silos of the same name hold the same data under both rows."""
-    dealt = ("data", "setting", "clients", "per_silo")
-    a, b = (results.seeds(row, column)[0].content["resolved"] for row in (one, other))
-    return all(a.get(key) == b.get(key) for key in dealt)
+def _verdict(held: int, total: int) -> str:
+    if held in (0, total):
+        return "confirmed" if held else "not confirmed"
+    if 2 * held == total:
+        return "confirmed in half"
+    return "confirmed in part" if 2 * held > total else "mostly not confirmed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from amity.experiments.reproduce import Results
 
@@ -21,7 +22,7 @@ def heading(results: Results) -> list[str]:
         parts.append(f"Expected: {experiment.expect}.")
     if done < planned:
         parts.append(f"{done} of {planned} runs are recorded so far.")
-    return [*parts, *_notes(results), *_warnings(results)]
+    return [*parts, *_notes(results), *_warnings(results), *_other_data(results)]
 
 
 def _notes(results: Results) -> Iterator[str]:
@@ -65,3 +66,21 @@ def _warnings(results: Results) -> Iterator[str]:
             said.setdefault(warning, []).append(f"{results.experiment.run_label(*cell)}{seeds}")
     for warning, runs in said.items():
         yield f"Warning: {warning}. Said by {'; '.join(runs)}."
+
+
+def _other_data(results: Results) -> Iterator[str]:
+    """Where runs that ought to have had the same data had not: files were changed or completed in between."""
+    keys = ("data", "setting", "clients", "per_silo", "seed", "val_fraction", "test_fraction", "labels")
+    for column in results.columns:
+        hashes: dict[tuple[Any, ...], set[str]] = {}
+        for row in results.rows:
+            for outcome in results.seeds(row, column):
+                options = outcome.content["resolved"]
+                alike = (options.get("method") == "pooled", *(options.get(key) for key in keys))
+                hashes.setdefault(alike, set()).add(str(outcome.content.get("data_sha256")))
+        if any(len(several) > 1 for several in hashes.values()):
+            label = results.experiment.label("columns", column)
+            yield (
+                f"Warning: the runs on {label} did not all have the same data (data_sha256 in their records): remove "
+                "the records of the old data, and run it again."
+            )

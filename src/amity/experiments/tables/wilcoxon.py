@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from itertools import combinations
 from typing import Any
 
@@ -21,16 +20,16 @@ def wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[str
         "correction over all pairs of a data set. A + says that the row's method is the better one on average.",
     ]
     lines: list[dict[str, Any]] = []
+    apart = False
     for column in columns:
         there = [row for row in rows if results.seeds(row, column)]
-        pairs = [pair for pair in combinations(there, 2) if results.paired(*pair, column)[0]]
-        if not pairs:
+        compared = {pair: results.compared(*pair, column) for pair in combinations(there, 2)}
+        compared = {pair: found for pair, found in compared.items() if found.one and found.other}
+        if not compared:
             continue
-        tests, differences = [], []
-        for one, other in pairs:
-            a, b = results.paired(one, other, column)
-            tests.append(evaluate.wilcoxon(a, b))
-            differences.append(statistics.fmean(x - y for x, y in zip(a, b, strict=True)))
+        apart = apart or not all(found.paired for found in compared.values())
+        pairs, tests = list(compared), [found.test() for found in compared.values()]
+        differences = [found.difference for found in compared.values()]
         adjusted = evaluate.holm([test.p for test in tests])
         table = {pair: (p, d) for pair, p, d in zip(pairs, adjusted, differences, strict=True)}
         for (one, other), test, p, difference in zip(pairs, tests, adjusted, differences, strict=True):
@@ -59,4 +58,6 @@ def wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[str
                 texts.append(f"{'+' if difference > 0 else '−'} {p_value(p)}")
             body.append(texts)
         parts += [f"**{label('columns', column)}**", markdown(["", *(label("rows", row) for row in there)], body)]
+    if apart:
+        parts.insert(1, "Rows whose silos hold different data are compared as groups, by Mann and Whitney's ranks.")
     return parts, lines
