@@ -491,3 +491,19 @@ def test_the_file_that_the_readme_shows_is_one(tmp_path: Path) -> None:
 def test_the_readme_names_every_kind_of_output() -> None:
     text = (Path(__file__).parents[2] / "experiments" / "README.md").read_text(encoding="utf-8")
     assert all(f"`{kind}`" in text for kind in spec.KINDS)
+
+
+@pytest.mark.parametrize("name", spec.names())
+def test_what_is_said_to_be_a_papers_claim_holds_for_the_papers_own_numbers(name: str) -> None:
+    experiment = spec.read(name)
+
+    def reported(row: str, column: str) -> float | None:
+        value = experiment.reported(row, column)
+        return None if value is None else float(str(value).partition("±")[0])
+
+    for claim in experiment.claims:
+        for column in claim.columns or experiment.content["columns"]:
+            for above, below in ((a, b) for a in claim.above for b in claim.below):
+                better, worse = reported(above, column), reported(below, column)
+                if better is not None and worse is not None:
+                    assert better - worse > -claim.within, (claim.text, above, below, column)
