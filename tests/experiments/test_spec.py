@@ -1,6 +1,7 @@
 """The papers' experiments as files: all there, all readable, and the same runs shared."""
 
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -401,6 +402,22 @@ def test_some_rows_by_name(tmp_path: Path) -> None:
         spec.only(experiment, ["fedap"], [])
 
 
+def test_what_a_size_does_not_run_cannot_be_asked_for(tmp_path: Path) -> None:
+    experiment = small(tmp_path, 'rows = ["fedavg"]\n')
+    assert spec.only(experiment, ["fedamp"], [], size="quick").rows("quick") == ["fedamp"]
+    assert spec.only(experiment, ["fedavg"], ["iid"], size="paper").cells("paper") != []
+    told = "size paper of paper/one does not run fedamp, it runs fedavg: choose among these or another size"
+    with pytest.raises(InputError, match=told):
+        spec.only(experiment, ["fedamp"], [], size="paper")
+    with pytest.raises(InputError, match="unknown size of paper/one: 'cpu'"):
+        spec.only(experiment, [], [], size="cpu")
+
+
+def test_rows_of_an_experiment_without_rows() -> None:
+    with pytest.raises(InputError, match="apple/figure5 has no rows, got 'apple': leave rows out"):
+        spec.only(paper("apple/figure5"), ["apple"], [])
+
+
 def test_a_row_that_was_left_out_cannot_be_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown row of paper/two: 'fedavg'"):
         spec.only(like(tmp_path, 'only_rows = ["fedamp"]\n'), ["fedavg"], [])
@@ -408,17 +425,20 @@ def test_a_row_that_was_left_out_cannot_be_asked_for(tmp_path: Path) -> None:
 
 # What is refused, in one line
 
+CLAIM = "[[claims]]\ntext = 'better'"
+ABOVE = f"{CLAIM}\nabove = ['fedavg']\nbelow = ['fedamp']"
+
 
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ("nonsense = 1", "unknown option in paper/one: 'nonsense'"),
+        ("nonsense = 1", "unknown option in paper/one, sizes.paper: 'nonsense'"),
         ("rows = ['fedavgg']", "unknown row of paper/one, size paper: 'fedavgg'"),
         ("columns = ['iidd']", "unknown column of paper/one, size paper: 'iidd'"),
         ("[sizes.paper.of.fedavgg]", "unknown row of paper/one, size paper: 'fedavgg'"),
         ("[sizes.paper.in.iidd]", "unknown column of paper/one, size paper: 'iidd'"),
         ("[sizes.paper.of.fedavg.in.iidd]", "unknown column of paper/one, size paper: 'iidd'"),
-        ("[sizes.paper.of.fedavg.in.iid]\nnonsense = 1", "unknown option in paper/one: 'nonsense'"),
+        ("[sizes.paper.of.fedavg.in.iid]\nnonsense = 1", "unknown option in paper/one, sizes.paper.of.fedavg.in.iid:"),
         ("[sizes.papers]", "unknown size of paper/one: 'papers'"),
         ("rounds = 0", "rounds"),
         ("epochs = 'many'", "epochs"),
@@ -427,6 +447,48 @@ def test_a_row_that_was_left_out_cannot_be_asked_for(tmp_path: Path) -> None:
         ("choose.lr = [0.1]\nchoose.batch = [1]", "choose takes one option, got lr, batch"),
         ("choose.set.sigma = [0.1]\nchoose.set.p = [1]", "choose takes one option, got set.sigma, set.p"),
         ("rounds = ", "cannot be read"),
+        # of the wrong type
+        ("columns = [['iid']]", "sizes.paper.columns to be a list of names, got [['iid']]"),
+        ("columns = [5]", "sizes.paper.columns to be a list of names, got [5]"),
+        ("rows = 'fedavg'", "sizes.paper.rows to be a list of names, got 'fedavg'"),
+        ("choose.lr = 0.05", "sizes.paper.choose.lr to be a list of values to choose from, got 0.05"),
+        ("choose.lr = []", "sizes.paper.choose.lr to be a list of values to choose from, got []"),
+        ("choose.lr = ['fast']", "lr to be a number > 0 or one of auto, got 'fast'"),
+        ("choose.set = 5", "sizes.paper.choose.set to be a table, got 5"),
+        ("choose.set.sigma = [1979-05-27]", "every value of sizes.paper.choose.set.sigma to be text, a number"),
+        ("set.sigma = 1979-05-27", "sizes.paper.set.sigma to be text, a number, true or false"),
+        ("choose_rounds = 'many'", "choose_rounds to be a whole number above 0, got 'many'"),
+        ("choose_rounds = 1.7", "choose_rounds to be a whole number above 0, got 1.7"),
+        ("[[outputs]]\nkind = ['table']", "kind in [[outputs]] to be text, got ['table']"),
+        ("[[outputs]]\nkind = 'table'\nrows = 5", "rows in [[outputs]] to be a list of names, got 5"),
+        ("[[outputs]]\nkind = 'worth'\nwithout = 'fedavg'", "without in [[outputs]] to be a list of names"),
+        (f"{CLAIM}\nabove = 5\nbelow = ['fedamp']", "above in [[claims]] to be a list of names, got 5"),
+        (f"{ABOVE}\ncolumns = 3", "columns in [[claims]] to be a list of names, got 3"),
+        (f"{ABOVE}\nwithin = 'much'", "within in [[claims]] to be a number, got 'much'"),
+        (f"{ABOVE}\nwithin = true", "within in [[claims]] to be a number, got True"),
+        ("[paper_values.fedamp]\niid = [1, 2]", "paper_values.fedamp.iid to be a number or text, got [1, 2]"),
+        ("[paper_values.fedamp]\niid = {b = 1}", "paper_values.fedamp.iid to be a number or text, got {'b': 1}"),
+        ("[paper_values.fedamp]\niid = true", "paper_values.fedamp.iid to be a number or text, got True"),
+        # where it does not belong
+        ("[rows.apfl]\nnote = 'slow'", "unknown option in paper/one, rows.apfl: 'note'"),
+        ("[rows.apfl]\nin.iid.epochs = 1", "unknown option in paper/one, rows.apfl: 'in'"),
+        ("[rows.apfl]\nrows = []", "unknown option in paper/one, rows.apfl: 'rows'"),
+        ("[cells.fedamp.iid]\nlabel = 'A'", "unknown option in paper/one, cells.fedamp.iid: 'label'"),
+        ("[sizes.paper.in.iid]\nnote = 'slow'", "unknown option in paper/one, sizes.paper.in.iid: 'note'"),
+        ("[sizes.paper.of.fedamp]\nnote = 'slow'", "unknown option in paper/one, sizes.paper.of.fedamp: 'note'"),
+        ("[rows.apfl]\nseed = 7", "got seed in rows.apfl: say how many, seeds = 3"),
+        ("choose.seed = [1]", "got seed in sizes.paper: say how many, seeds = 3"),
+        ("choose.bogus = [1]", "unknown option to choose in paper/one, sizes.paper: 'bogus'"),
+        ("[cells.nobody.iid]", "unknown row of cells in paper/one: 'nobody'"),
+        ("[cells.fedamp.zzz]", "unknown column of cells in paper/one: 'zzz'"),
+        ("[[outputs]]\nkind = 'table'\nrows = ['nobody']", "unknown row of an output in paper/one: 'nobody'"),
+        ("[[outputs]]\nkind = 'table'\ncolumns = ['zzz']", "unknown column of an output in paper/one: 'zzz'"),
+        ("[[outputs]]\nkind = 'gains'\nagainst = 'nobody'", "unknown row of an output in paper/one: 'nobody'"),
+        ("[[outputs]]\nkind = 'worth'\nwithout = ['nobody']", "unknown row of an output in paper/one: 'nobody'"),
+        ("[[outputs]]\nkind = 'curves'\nby_row = 1", "unknown key of the output one-curves in paper/one: 'by_row'"),
+        ("[[outputs]]\nkind = 'table'\ny = 'loss'", "unknown key of the output one in paper/one: 'y'"),
+        ("[[outputs]]\nkind = 'table'\nname = '../../../escape'", "to be a plain file name"),
+        ("[[outputs]]\nkind = 'table'\nname = ''", "to be a plain file name"),
     ],
 )
 def test_mistakes_in_a_file(tmp_path: Path, more: str, says: str) -> None:
@@ -442,6 +504,8 @@ def test_mistakes_in_a_file(tmp_path: Path, more: str, says: str) -> None:
         ("nonsense = 1", "unknown key in"),
         ("only_rows = ['fedap']", "unknown row of paper/one: 'fedap'"),
         ("only_columns = ['idd']", "unknown column of paper/one: 'idd'"),
+        ("only_rows = 5", "only_rows to be a list of names, got 5"),
+        ("only_columns = [['iid']]", "only_columns to be a list of names, got [['iid']]"),
         ("like = 'paper/one'", "is like paper/one, which is like it"),
         ("like = 'paper/none'", "cannot be read"),
     ],
@@ -486,6 +550,14 @@ def test_the_file_that_the_readme_shows_is_one(tmp_path: Path) -> None:
     cell = experiment.cell("cpu", "fedamp", "fmnist")
     assert cell.seeds == 5 and cell.run(0).epochs == 3 and cell.run(0).settings == {"self_weight": "group", "sigma": 10}
     assert experiment.cell("cpu", "scaffold", "fmnist").choice is not None and experiment.claims
+
+
+def test_the_options_of_outputs_are_those_that_are_asked_for() -> None:
+    here = Path(spec.__file__).parent
+    text = "".join(path.read_text(encoding="utf-8") for path in [*here.glob("figures/*.py"), *here.glob("tables/*.py")])
+    asked = re.findall(r"""(?:view\.(?:option|one_of|whole)|output\.options\.get)\(\s*"(\w+)\"""", text)
+    assert set(asked) == {option for options in spec.OPTIONS.values() for option in options}
+    assert set(spec.OPTIONS) <= set(spec.KINDS)
 
 
 def test_the_readme_names_every_kind_of_output() -> None:

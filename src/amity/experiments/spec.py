@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -49,12 +51,25 @@ KINDS = {
 }
 """What can be made of the results."""
 
+OPTIONS = {
+    "worth": ("against", "without"),
+    "curves": ("y", "by", "rounds"),
+    "sweep": ("xlabel",),
+    "trajectories": ("silo",),
+    "schedulers": ("rounds", "penalty_rounds"),
+    "gains": ("against",),
+}
+"""What a kind of output understands besides its name, rows and columns."""
+
 _TOP = (
     *("id", "title", "paper", "expect", "like", "only_rows", "only_columns"),
     *("run", "columns", "rows", "cells", "paper_values", "sizes", "outputs", "claims"),
 )
 _SHOWN = ("label", "value", "series")
-_MEANT = ("set", "seeds", "choose", "choose_rounds", *_SHOWN)
+_OWN = ("set", "seeds", "choose", "choose_rounds")
+_MEANT = (*_OWN, *_SHOWN)
+_OF_SIZE = ("rows", "columns", "note", "in", "of")
+_OF_OUTPUT = ("kind", "name", "rows", "columns")
 _FREE = ("workers", "engine", "ray_address", "matrix_dir", "device", "checkpoint_every")
 """Options that do not change what comes out."""
 VALIDATION = 0.15
@@ -254,8 +269,7 @@ class Experiment:
         stem = self.name.rpartition("/")[2]
         made = []
         for table in self.content.get("outputs", [{"kind": "table"}]):
-            known = ("kind", "name", "rows", "columns")
-            extra = {key: value for key, value in table.items() if key not in known}
+            extra = {key: value for key, value in table.items() if key not in _OF_OUTPUT}
             name = table.get("name", stem if table["kind"] == "table" else f"{stem}-{table['kind']}")
             made.append(
                 Output(table["kind"], name, tuple(table.get("rows", ())), tuple(table.get("columns", ())), extra)
@@ -265,7 +279,7 @@ class Experiment:
 
 def _scaled(size: Mapping[str, Any], column: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """A size's options for all rows of a column."""
-    own = {key: value for key, value in size.items() if key not in ("rows", "columns", "note", "in", "of")}
+    own = {key: value for key, value in size.items() if key not in _OF_SIZE}
     return own, size.get("in", {}).get(column, {})
 
 
@@ -279,16 +293,20 @@ def _joined(*tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _choice(options: Mapping[str, Any]) -> Choice | None:
-    wanted = options.get("choose", {})
+    wanted = _flat(options.get("choose", {}))
     if not wanted:
         return None
-    flat = {key: values for key, values in wanted.items() if key != "set"}
-    flat |= {f"set.{key}": values for key, values in wanted.get("set", {}).items()}
-    if len(flat) != 1:
-        raise InputError(f"choose takes one option, got {', '.join(flat)}: choose one of them")
-    ((key, values),) = flat.items()
+    if len(wanted) != 1:
+        raise InputError(f"choose takes one option, got {', '.join(wanted)}: choose one of them")
+    ((key, values),) = wanted.items()
     rounds = options.get("rounds", fields_of(Run)["rounds"].default)
-    return Choice(key, tuple(values), int(options.get("choose_rounds", rounds)))
+    return Choice(key, tuple(values), options.get("choose_rounds", rounds))
+
+
+def _flat(choose: Mapping[str, Any]) -> dict[str, Any]:
+    """Options and the values to choose from; a method's own options as "set.alpha"."""
+    own = {f"set.{key}": values for key, values in choose.get("set", {}).items()}
+    return {key: values for key, values in choose.items() if key != "set"} | own
 
 
 def home() -> Path:
@@ -351,39 +369,91 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _check_shape(content: Mapping[str, Any], name: str) -> None:
-    """Tables are tables and lists are lists, so that all other code may take it for granted."""
+@dataclass(frozen=True)
+class _Shape:
+    """Refuses what is not of the type that all other code takes for granted."""
 
-    def need(holds: bool, what: str) -> None:
+    name: str
+
+    def need(self, holds: bool, what: str, got: Any) -> None:
         if not holds:
-            raise InputError(f"the experiment {name} needs {what}: see experiments/README.md")
+            raise InputError(f"the experiment {self.name} needs {what}, got {got!r}: see experiments/README.md")
 
-    def tables(inside: Any, where: str, depth: int) -> None:
-        need(isinstance(inside, dict), f"{where} to be a table")
+    def tables(self, inside: Any, where: str, depth: int = 0) -> None:
+        self.need(isinstance(inside, dict), f"{where} to be a table", inside)
         for key, inner in inside.items() if depth else ():
-            tables(inner, f"{where}.{key}", depth - 1)
+            self.tables(inner, f"{where}.{key}", depth - 1)
 
+    def texts(self, inside: Any, where: str) -> None:
+        alike = isinstance(inside, list) and all(isinstance(entry, str) for entry in inside)
+        self.need(alike, f"{where} to be a list of names", inside)
+
+    def plain(self, value: Any, where: str) -> None:
+        self.need(isinstance(value, (str, int, float)), f"{where} to be text, a number, true or false", value)
+
+
+def _check_shape(content: Mapping[str, Any], name: str) -> None:
+    """Tables are tables, lists are lists and numbers are numbers."""
+    shape = _Shape(name)
     for key, depth in (("run", 0), ("columns", 1), ("rows", 1), ("cells", 2), ("paper_values", 1), ("sizes", 1)):
-        tables(content.get(key, {}), key, depth)
+        shape.tables(content.get(key, {}), key, depth)
     for name_of_size, size in content.get("sizes", {}).items():
         for axis in ("in", "of"):
-            tables(size.get(axis, {}), f"sizes.{name_of_size}.{axis}", 1)
+            shape.tables(size.get(axis, {}), f"sizes.{name_of_size}.{axis}", 1)
         for row, table in size.get("of", {}).items():
-            tables(table.get("in", {}), f"sizes.{name_of_size}.of.{row}.in", 1)
+            shape.tables(table.get("in", {}), f"sizes.{name_of_size}.of.{row}.in", 1)
         for axis in ("rows", "columns"):
-            need(isinstance(size.get(axis, []), list), f"sizes.{name_of_size}.{axis} to be a list")
-    for table in _tables({"sizes": {}, **content}):
-        seeds = table.get("seeds", 1)
-        need(type(seeds) is int and seeds > 0, f"seeds to be a whole number above 0, got {seeds!r}")
-        for key in ("set", "choose"):
-            tables(table.get(key, {}), key, 0)
+            shape.texts(size.get(axis, []), f"sizes.{name_of_size}.{axis}")
+    for key in ("only_rows", "only_columns"):
+        shape.texts(content.get(key, []), key)
+    for where, table, _ in _tables({"sizes": {}, **content}):
+        _check_options(shape, table, where)
+    for row, values in content.get("paper_values", {}).items():
+        for column, value in values.items():
+            right = isinstance(value, str) or _number(value)
+            shape.need(right, f"paper_values.{row}.{column} to be a number or text", value)
+    _check_listed(shape, content)
+
+
+def _check_options(shape: _Shape, table: Mapping[str, Any], where: str) -> None:
+    for key in ("seeds", "choose_rounds"):
+        count = table.get(key, 1)
+        shape.need(type(count) is int and count > 0, f"{key} to be a whole number above 0", count)
+    shape.tables(table.get("set", {}), f"{where}.set")
+    for key, value in table.get("set", {}).items():
+        shape.plain(value, f"{where}.set.{key}")
+    choose = table.get("choose", {})
+    shape.tables(choose, f"{where}.choose")
+    shape.tables(choose.get("set", {}), f"{where}.choose.set")
+    for key, values in _flat(choose).items():
+        listed = isinstance(values, list) and bool(values)
+        shape.need(listed, f"{where}.choose.{key} to be a list of values to choose from", values)
+        for value in values:
+            shape.plain(value, f"every value of {where}.choose.{key}")
+
+
+def _check_listed(shape: _Shape, content: Mapping[str, Any]) -> None:
+    """Outputs and claims."""
     for key, words in (("outputs", ("kind",)), ("claims", ("text", "above", "below"))):
         listed = content.get(key, [])
         alike = isinstance(listed, list) and all(isinstance(table, dict) for table in listed)
-        need(alike, f"{key} to be tables, [[{key}]]")
+        shape.need(alike, f"{key} to be tables, [[{key}]]", listed)
         for table in listed:
             for word in words:
-                need(word in table, f"{word} in every [[{key}]]")
+                shape.need(word in table, f"{word} in every [[{key}]]", table)
+            for word in ("kind", "name", "text", "against"):
+                told = table.get(word, "")
+                shape.need(isinstance(told, str), f"{word} in [[{key}]] to be text", told)
+            for word in ("rows", "columns", "above", "below", "without"):
+                shape.texts(table.get(word, []), f"{word} in [[{key}]]")
+            shape.need(_number(table.get("within", 0)), f"within in [[{key}]] to be a number", table.get("within"))
+            file = table.get("name", "it")
+            plain = re.fullmatch(r"\w[\w.-]*", file) is not None
+            shape.need(plain, f"name in [[{key}]] to be a plain file name, of letters, digits, ., - and _", file)
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _check(experiment: Experiment) -> None:
@@ -391,38 +461,18 @@ def _check(experiment: Experiment) -> None:
     for key in ("id", "title", "paper", "sizes"):
         if key not in content:
             raise InputError(f"the experiment {name} needs {key}: add it to its file")
-    for axis in ("rows", "columns"):
-        for entry in content.get(f"only_{axis}", []):
-            if entry not in content.get(axis, {}):
-                raise unknown(f"{axis[:-1]} of {name}:", entry, content.get(axis, {}))
-    for size, table in content["sizes"].items():
-        if size not in SIZES:
-            raise unknown(f"size of {name}:", size, SIZES)
-        for axis in ("rows", "columns"):
-            for entry in table.get(axis, []):
-                if entry not in content.get(axis, {}):
-                    raise unknown(f"{axis[:-1]} of {name}, size {size}:", entry, content.get(axis, {}))
-        inside = [("rows", table.get("of", {})), ("columns", table.get("in", {}))]
-        inside += [("columns", row.get("in", {})) for row in table.get("of", {}).values()]
-        for axis, tables in inside:
-            for entry in tables:
-                if entry not in content.get(axis, {}):
-                    raise unknown(f"{axis[:-1]} of {name}, size {size}:", entry, content.get(axis, {}))
-    for table in _tables(content):
-        for key in table:
-            if key not in (*fields_of(Run), *_MEANT, "rows", "columns", "note", "in", "of"):
-                raise unknown(f"option in {name}:", key, [*fields_of(Run), *_MEANT])
+    _check_names(content, name)
+    options = [key for key in fields_of(Run) if key != "seed"]
+    for where, table, more in _tables(content):
+        if "seed" in (*table, *table.get("choose", {})):
+            raise InputError(f"{name} runs the seeds 0, 1, ..., got seed in {where}: say how many, seeds = 3")
+        _known(f"option in {name}, {where}:", table, [*options, *_OWN, *more])
+        _known(f"option to choose in {name}, {where}:", table.get("choose", {}), options, "set")
     for output in experiment.outputs:
-        if output.kind not in KINDS:
-            raise unknown(f"kind of output in {name}:", output.kind, KINDS)
+        _known(f"kind of output in {name}:", [output.kind], KINDS)
+        _known(f"key of the output {output.name} in {name}:", output.options, OPTIONS.get(output.kind, ()), *_OF_OUTPUT)
     for table in content.get("claims", []):
-        for key in table:
-            if key not in Claim.__dataclass_fields__:
-                raise unknown(f"key of a claim in {name}:", key, Claim.__dataclass_fields__)
-        for axis, entries in (("rows", [*table["above"], *table["below"]]), ("columns", table.get("columns", []))):
-            for entry in entries:
-                if entry not in content.get(axis, {}):
-                    raise unknown(f"{axis[:-1]} of a claim in {name}:", entry, content.get(axis, {}))
+        _known(f"key of a claim in {name}:", table, Claim.__dataclass_fields__)
     for row, values in content.get("paper_values", {}).items():
         for column in values:
             if row not in content.get("rows", {}) or column not in content.get("columns", {}):
@@ -437,33 +487,88 @@ def _check(experiment: Experiment) -> None:
             cell.trials()
 
 
-def _tables(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Every table of options in an experiment's file."""
-    yield content.get("run", {})
-    yield from content.get("columns", {}).values()
-    yield from content.get("rows", {}).values()
+def _check_names(content: Mapping[str, Any], name: str) -> None:
+    """Rows and columns are there wherever they are named."""
+
+    def there(axis: str, entries: Iterable[str], where: str = name) -> None:
+        _among(name, axis, entries, content.get(axis, {}), where)
+
+    for axis in ("rows", "columns"):
+        there(axis, content.get(f"only_{axis}", []))
+    there("rows", content.get("cells", {}), f"cells in {name}")
     for row in content.get("cells", {}).values():
-        yield from row.values()
-    for size in content["sizes"].values():
-        yield size
-        yield from size.get("in", {}).values()
-        for row in size.get("of", {}).values():
-            yield row
-            yield from row.get("in", {}).values()
+        there("columns", row, f"cells in {name}")
+    for size, table in content["sizes"].items():
+        _known(f"size of {name}:", [size], SIZES)
+        where = f"{name}, size {size}"
+        there("rows", table.get("rows", []), where)
+        there("columns", table.get("columns", []), where)
+        there("rows", table.get("of", {}), where)
+        there("columns", table.get("in", {}), where)
+        for row in table.get("of", {}).values():
+            there("columns", row.get("in", {}), where)
+    for table in content.get("outputs", []):
+        against = [table["against"]] if "against" in table else []
+        there("rows", [*table.get("rows", []), *against, *table.get("without", [])], f"an output in {name}")
+        there("columns", table.get("columns", []), f"an output in {name}")
+    for table in content.get("claims", []):
+        there("rows", [*table["above"], *table["below"]], f"a claim in {name}")
+        there("columns", table.get("columns", []), f"a claim in {name}")
 
 
-def only(experiment: Experiment, rows: Sequence[str], columns: Sequence[str]) -> Experiment:
-    """The same experiment with some of its rows and columns."""
-    content = dict(experiment.content)
+def _known(what: str, words: Iterable[str], known: Iterable[str], *also: str) -> None:
+    """Refuse a word that is not known; `also` are known but not told."""
+    for word in words:
+        if word not in (*known, *also):
+            raise unknown(what, word, known)
+
+
+def _among(name: str, axis: str, entries: Iterable[str], there: Iterable[str], where: str) -> None:
+    """Refuse a row or column that is not there."""
+    for entry in entries:
+        if not there:
+            raise InputError(f"{name} has no {axis}, got {entry!r}: leave {axis} out")
+        _known(f"{axis[:-1]} of {where}:", [entry], there)
+
+
+def _tables(content: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Sequence[str]]]:
+    """Every table of options in an experiment's file: where, the table, what it may have besides."""
+    yield "run", content.get("run", {}), ()
+    for axis in ("columns", "rows"):
+        for entry, table in content.get(axis, {}).items():
+            yield f"{axis}.{entry}", table, _SHOWN
+    for row, columns in content.get("cells", {}).items():
+        for column, table in columns.items():
+            yield f"cells.{row}.{column}", table, ()
+    for size, scale in content["sizes"].items():
+        yield f"sizes.{size}", scale, _OF_SIZE
+        for column, table in scale.get("in", {}).items():
+            yield f"sizes.{size}.in.{column}", table, ()
+        for row, of_row in scale.get("of", {}).items():
+            yield f"sizes.{size}.of.{row}", of_row, ("in",)
+            for column, table in of_row.get("in", {}).items():
+                yield f"sizes.{size}.of.{row}.in.{column}", table, ()
+
+
+def only(experiment: Experiment, rows: Sequence[str], columns: Sequence[str], *, size: str | None = None) -> Experiment:
+    """The same experiment with some of its rows and columns; a size that is named must run each of them."""
+    content, name = dict(experiment.content), experiment.name
     for axis, wanted in (("rows", rows), ("columns", columns)):
-        there = content.get(f"only_{axis}", content.get(axis, {}))
-        for entry in wanted:
-            if entry not in there:
-                raise unknown(f"{axis[:-1]} of {experiment.name}:", entry, there)
+        _among(name, axis, wanted, content.get(f"only_{axis}", content.get(axis, {})), name)
+        if size is not None:
+            _check_run(experiment, size, axis, wanted)
         if wanted:
             sizes = {
-                name: {**size, axis: [entry for entry in size.get(axis, content[axis]) if entry in wanted]}
-                for name, size in content["sizes"].items()
+                key: {**table, axis: [entry for entry in table.get(axis, content[axis]) if entry in wanted]}
+                for key, table in content["sizes"].items()
             }
             content = {**content, "sizes": sizes}
     return replace(experiment, content=content)
+
+
+def _check_run(experiment: Experiment, size: str, axis: str, wanted: Iterable[str]) -> None:
+    run = experiment.rows(size) if axis == "rows" else experiment.columns(size)
+    for entry in wanted:
+        if entry not in run:
+            rule = f"size {size} of {experiment.name} does not run {entry}"
+            raise InputError(f"{rule}, it runs {', '.join(run) or 'nothing'}: choose among these or another size")
