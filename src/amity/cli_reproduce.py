@@ -31,10 +31,10 @@ def reproduce_command(
         str, typer.Option("--size", metavar="quick|cpu|paper", help="minutes, hours on 2 cores, the full protocol")
     ] = "quick",
     rows: Annotated[
-        str | None, typer.Option("--rows", metavar="A,B", help="some rows only [default: all]", show_default=False)
+        str | None, typer.Option("--rows", metavar="A,B", help="run some rows only [default: all]", show_default=False)
     ] = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", metavar="A,B", help="some columns only [default: all]")
+        str | None, typer.Option("--columns", metavar="A,B", help="run some columns only [default: all]")
     ] = None,
     directory: Annotated[str, typer.Option("--out", metavar="DIR", help="where results are kept")] = "reproduced",
     run: Annotated[bool, typer.Option("--run/--no-run", help="run what is missing, or only show what is there")] = True,
@@ -59,24 +59,22 @@ def reproduce_command(
     if not names:
         _list(folder, root, as_json)
         return
-    experiments = [_some(experiment, rows, columns) for experiment in _chosen(names, root)]
-    for experiment in experiments:
-        experiment.size(size)
+    experiments = [(experiment, _some(experiment, rows, columns, size)) for experiment in _chosen(names, root)]
     runner = reproduce.Runner(folder, _carry, data_dir, keep_runs)
-    for experiment in experiments:
-        left = reproduce.missing(experiment, size, folder)
-        total = reproduce.total(experiment, size)
+    for experiment, asked in experiments:
+        left = reproduce.missing(asked, size, folder)
+        total = reproduce.total(asked, size)
         err.print(
             f"{experiment.name}, size {size}: {total - left} of {total} runs recorded", highlight=False, soft_wrap=True
         )
         try:
             if run:
-                runner.complete(experiment, size)
+                runner.complete(asked, size)
         except KeyboardInterrupt:
             err.print(f"interrupted: the same command goes on from here ({folder})", highlight=False, soft_wrap=True)
             raise
         finally:
-            show(experiment, size, folder, data_dir)
+            show(experiment, size, folder, data_dir)  # all that is recorded: a part would take the whole's place
 
 
 def _chosen(names: Sequence[str], root: Path | None) -> list[Experiment]:
@@ -91,12 +89,12 @@ def _chosen(names: Sequence[str], root: Path | None) -> list[Experiment]:
     return [spec.read(name, root) for name in dict.fromkeys(found)]
 
 
-def _some(experiment: Experiment, rows: str | None, columns: str | None) -> Experiment:
+def _some(experiment: Experiment, rows: str | None, columns: str | None, size: str) -> Experiment:
     from amity.experiments.reproduce import pick
     from amity.experiments.spec import only
 
     wanted = [[] if text is None else pick(text, axis) for text, axis in ((rows, "rows"), (columns, "columns"))]
-    return only(experiment, *wanted)
+    return only(experiment, *wanted, size=size)
 
 
 def _carry(prepared: Prepared, place: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from amity.cli import main
 from amity.config import Run
+from amity.data import sources
 from amity.errors import InputError
 from amity.experiments import outcome, reproduce, spec
 from amity.record import holds_run
@@ -191,6 +192,14 @@ def test_the_command_writes_the_table_beside_the_papers_numbers(
     assert listed["name"] == "us/small" and listed["cpu"] == {"runs": 5, "recorded": 2}
 
 
+def test_a_part_that_is_run_does_not_take_the_place_of_the_whole(root: Path, tmp_path: Path) -> None:
+    words = ("reproduce", "us/small", "--from", root, "--out", tmp_path / "out", "--size", "cpu", "--rows")
+    for row in ("separate", "heurfedamp"):
+        assert _cli(*words, row) == 0
+    with (tmp_path / "out" / "us" / "cpu" / "small.csv").open() as file:
+        assert [row["row"] for row in csv.DictReader(file)] == ["separate", "heurfedamp"]
+
+
 def test_no_run_shows_what_is_there(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _cli("reproduce", "us/small", "--from", root, "--out", tmp_path / "out", "--no-run") == 0
     assert not (tmp_path / "out").exists()
@@ -204,6 +213,7 @@ def test_no_run_shows_what_is_there(root: Path, tmp_path: Path, capsys: pytest.C
         (["us/small", "--size", "huge"], "unknown size of us/small: 'huge'"),
         (["us/small", "--rows", "nobody"], "unknown row of us/small: 'nobody'"),
         (["us/small", "--columns", "a,,b"], "--columns needs names"),
+        (["us/small", "--size", "cpu", "--columns", "b"], "size cpu of us/small does not run b, it runs a"),
     ],
 )
 def test_mistakes_get_one_line(
@@ -226,6 +236,14 @@ def test_mistakes_get_one_line(
         ("rounds = 2", "rounds = -2", "rounds to be a whole number >= 1"),
         ("epochs = 1", "lr = nan", "lr to be a number > 0"),
         ("[rows.heurfedamp]", "[rows.heurfedamp]\nset.sigmo = 1.0", "sigmo"),
+        ("batch = 10", "data = 'digitz'", "unknown data set 'digitz'"),
+        ("batch = 10", "data = 'folder:nowhere'", "nowhere"),
+        ("batch = 10", "setting = 'practicle'", "unknown setting 'practicle'"),
+        ("batch = 10", "model = 'mlq'", "unknown model 'mlq'"),
+        ("batch = 10", "model = 'cnn-apple'", "cnn-apple needs images"),
+        ("choose_rounds = 1", "optimizer = 'adam'", "scaffold needs the optimizer sgd, got adam"),
+        ("choose.lr = [1e-7, 0.05]", "choose.set.bogus = [1]", "unknown option of scaffold 'bogus'"),
+        ("choose.lr = [1e-7, 0.05]", "method = 'pfedme'\nchoose.lr = [0.01, 1.0]", "pfedme needs lr x attraction < 2"),
     ],
 )
 def test_a_malformed_experiment_gets_one_line_before_anything_runs(
@@ -237,6 +255,26 @@ def test_a_malformed_experiment_gets_one_line_before_anything_runs(
     complaint = capsys.readouterr().err.strip().splitlines()[-1]
     assert complaint.startswith("amity: ") and said in complaint
     assert not (tmp_path / "out").exists()
+
+
+def test_data_that_cannot_be_had_are_missed_before_the_first_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(*_: object) -> None:
+        raise InputError("no network")
+
+    monkeypatch.setattr(sources, "fetch", offline)
+    monkeypatch.setenv("AMITY_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (root / "us" / "small.toml").write_text(SMALL.replace("batch = 10", "data = 'pathmnist'"))
+    experiment = spec.read("us/small", root)
+    calls: list[str] = []
+    runner = reproduce.Runner(tmp_path / "out", _carry(calls), str(tmp_path))
+    with pytest.raises(InputError, match="pathmnist needs"):
+        runner.complete(experiment, "quick")
+    assert not calls
+    runner.complete(experiment, "cpu")  # has the other column only
+    assert len(calls) == 5
 
 
 def test_a_broken_outcome_is_named(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

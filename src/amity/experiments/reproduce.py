@@ -180,15 +180,34 @@ class Runner:
         self._dealt: tuple[object, Silos] | None = None
 
     def complete(self, experiment: Experiment, size: str) -> None:
-        """Run all that is missing. A mistake in the last method's options is found before the first run."""
-        from amity.methods import build
-
+        """Run all that is missing. What would end the last run is found before the first."""
         cells = experiment.cells(size)
-        for cell in cells:
-            build(str(cell.options["method"]), cell.options["set"])
+        self._check([run for cell in cells for run in _missing(cell, self.folder)])
         for cell in cells:
             for run in self._left(cell):
                 self.once(run)
+
+    def _check(self, runs: Sequence[Run]) -> None:
+        """Refuse what `prepare` would refuse, as far as it can be known without data; fetch data that are not here."""
+        from amity.contract import Particular
+        from amity.data import SOURCES
+        from amity.data.settings import resolve
+        from amity.methods import build
+        from amity.models import make
+        from amity.run import _solver
+
+        for run in runs:
+            method = build(run.method, run.settings)
+            solver = _solver(run, run.method, method, sizes=[1])  # they decide the batch only
+            if isinstance(method, Particular):
+                method.accept(solver)
+            resolve(run.setting, run.data)
+            if run.data in SOURCES:
+                make(run.model, SOURCES[run.data].shape, SOURCES[run.data].classes)
+        for data, run in {run.data: run for run in reversed(runs)}.items():  # the first last: its silos are kept
+            entry = SOURCES.get(data)
+            if entry is None or (entry.official is not None and entry.find(self._data_dir) is None):
+                self._silos(run)
 
     def _left(self, cell: Cell) -> Iterator[Run]:
         yield from (run for _, run in cell.trials())
