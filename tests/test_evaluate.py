@@ -172,3 +172,11 @@ def test_attention_that_is_another_method_is_said_after_several_rounds() -> None
     assert trouble([1.0, 1.0, None], [5, 5, 5]) is None
     assert trouble([1.0, 1.0, 1.0], [1, 1, 1]) is None  # one silo has nobody to learn from
     assert trouble([2.5, 2.5, 2.5], [5, 5, 5]) is None
+
+
+def test_a_round_with_a_failed_silo_wins_over_none() -> None:
+    lost = evaluate.better(None, 1, [99.0, -math.inf])
+    assert lost.mean == -math.inf and evaluate.worst(lost.accuracies) == -math.inf
+    well = evaluate.better(lost, 2, [1.0, NAN])
+    assert well.round == 2 and evaluate.better(well, 3, [100.0, -math.inf]) is well
+    assert math.isnan(evaluate.mean([math.inf, -math.inf])) and math.isnan(evaluate.spread([1.0, -math.inf]))

@@ -82,9 +82,30 @@ def test_what_is_undefined_is_not_a_number() -> None:
     assert one_class["balanced_accuracy"] == 50.0 and math.isnan(one_class["auroc"])
     assert all(math.isnan(value) for value in empty.values())
     assert lost["auroc"] == 100.0
-    outputs[3] = NAN
-    *_, lost = of_classes(outputs, torch.tensor([0, 0, 2, 0]), [2, 0, 2])
-    assert math.isnan(lost["auroc"]) and lost["balanced_accuracy"] == 100.0  # NaN counts as the largest output
+
+
+@pytest.mark.parametrize("bad", [NAN, math.inf])
+def test_outputs_that_are_not_finite_are_wrong_about_every_class(bad: float) -> None:
+    outputs = torch.eye(3)[[0, 1, 2, 0]].double()
+    y = torch.tensor([0, 1, 2, 0])
+    (whole,) = of_classes(outputs, y, [4])
+    assert whole == {"balanced_accuracy": 100.0, "macro_f1": 100.0, "auroc": 100.0}
+    outputs[0] = bad  # the largest of these is the first, which is right by accident
+    (hurt,) = of_classes(outputs, y, [4])
+    # Class 0 has one hit of two, F1 2 / (2 + 1); one of its two examples ranks below both others, which rank below it.
+    assert hurt["balanced_accuracy"] == pytest.approx(100 * (1 / 2 + 1 + 1) / 3)
+    assert hurt["macro_f1"] == pytest.approx(100 * (2 / 3 + 1 + 1) / 3)
+    assert hurt["auroc"] == pytest.approx(100 * (1 / 2 + 2 / 3 + 2 / 3) / 3)
+    for classes in (2, 3):  # binary scores are made in another way
+        (lost,) = of_classes(torch.full((4, classes), bad), torch.tensor([0, 1, 1, 0]), [4])
+        assert lost == {"balanced_accuracy": 0.0, "macro_f1": 0.0, "auroc": 0.0}
+
+
+def test_a_class_may_be_ruled_out() -> None:
+    """Minus infinity is a probability of 0, which is below all others."""
+    outputs = torch.tensor([[0.0, -math.inf], [-math.inf, 0.0], [1.0, 0.0]])
+    (found,) = of_classes(outputs, torch.tensor([0, 1, 0]), [3])
+    assert found == {"balanced_accuracy": 100.0, "macro_f1": 100.0, "auroc": 100.0}
 
 
 def test_sure_models_are_still_ranked() -> None:

@@ -599,3 +599,32 @@ def test_a_manifest_is_kept_beside_the_facts_and_goes_with_the_run(tmp_path: Pat
     assert len((tmp_path / "run" / "manifest.json").read_text().splitlines()) == 4 + 2 + 4  # a line for each silo
     Recorder.create(tmp_path / "run", CONFIG, ["other"], FACTS, force=True)
     assert read(tmp_path / "run").manifest is None
+
+
+def test_a_failed_silo_keeps_its_round_from_winning(tmp_path: Path) -> None:
+    """R2 of minus infinity, as null in files, in the round that is best without that silo."""
+
+    def scored(r2: Sequence[float], val: float) -> list[Score]:
+        return [Score(torch.tensor([value]), 1.0, {"r2": value}, val) for value in r2]
+
+    recorder = Recorder.create(tmp_path, CONFIG, SILOS, {**FACTS, "score": "r2"})
+    recorder.add(a_round(1, scores=scored([10.0, 20.0, math.nan], 5.0)))
+    line = recorder.add(a_round(2, scores=scored([90.0, -math.inf, math.nan], -math.inf)))
+    assert line["mean"] is line["worst"] is line["val"] is None and line["r2"] == [90.0, None, None]
+    assert any(warning.startswith("silo A/B's model is not finite: ") for warning in line["warnings"])
+    recorder.checkpoint(state(2))
+    del recorder
+    again, _ = Recorder.resume(tmp_path, CONFIG)  # from what is on disk
+    again.add(a_round(3, scores=scored([5.0, 5.0, math.nan], 1.0)))
+    summary = again.interrupted()
+    assert summary is not None and (summary["best"], summary["best_round"], summary["worst"]) == (15.0, 1, 10.0)
+    assert (summary["validated"], summary["validated_round"]) == (15.0, 1)
+
+
+def test_many_failed_silos_are_one_warning(tmp_path: Path) -> None:
+    names = [f"s{number}" for number in range(9)]
+    scores = [Score(torch.tensor([False]), math.nan)] * 9
+    recorder = Recorder.create(tmp_path, CONFIG, names, FACTS)
+    line = recorder.add(a_round(1, scores=scores, weights=False)._replace(took_part=[], dropped={}, epochs={}))
+    (warning,) = line["warnings"]
+    assert warning.startswith("9 silos' models are not finite, silo s0's among them: ") and line["mean"] == 0.0

@@ -69,6 +69,33 @@ def test_r2_of_equal_labels_is_undefined() -> None:
     equal, none = of_quantities(torch.tensor([1.0, -1.0]), torch.tensor([5.0, 5.0]), [2, 0])
     assert math.isnan(equal["r2"]) and (equal["rmse"], equal["mae"]) == (1.0, 1.0)
     assert all(math.isnan(value) for value in none.values())
+    labels = torch.full((7,), 0.1 * 3, dtype=torch.float64)  # their mean is not one of them
+    assert labels.mean() != labels[0]
+    assert math.isnan(of_quantities(torch.ones(7), labels, [7])[0]["r2"])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_errors_that_are_not_finite_are_failures(bad: float) -> None:
+    """Not undefined: no mean may leave them out."""
+    failed, well = of_quantities(torch.tensor([0.0, bad, 0.0, 0.0]), torch.tensor([1.0, 2.0, 1.0, 2.0]), [2, 2])
+    assert failed == {"r2": -math.inf, "rmse": math.inf, "mae": math.inf}
+    assert well == {"r2": 100.0, "rmse": 0.0, "mae": 0.0}
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_a_silo_whose_model_diverges_is_not_left_out(engine: str) -> None:
+    """One silo's inputs are so large that its model's outputs overflow; the others learn."""
+    made = [silo(name, 20) for name in ("a", "b", "c")]
+    train, test = (Split(part.x * 1e30, part.y) for part in (made[1].train, made[1].test))
+    made[1] = Silo("b", train, test)
+    run = quick("separate", engine=engine, lr=0.01, optimizer="sgd", rounds=2)
+    result = amity.execute(run, amity.federation(made, classes=0))
+    for line in result.lines:
+        assert line["mean"] is None and line["worst"] is None and line["metrics"] == {"rmse": None, "mae": None}
+        assert line["r2"][1] is None and None not in (line["r2"][0], line["r2"][2])
+        assert sum(warning.startswith("silo b's model is not finite: ") for warning in line["warnings"]) == 1
+    assert [result.summary[key] for key in ("best", "last", "worst")] == [None] * 3
+    assert math.isnan(result.best) and math.isnan(result.scores["b"]) and math.isfinite(result.scores["a"])
 
 
 @pytest.mark.parametrize("engine", ["loop", "stacked"])

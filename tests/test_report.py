@@ -19,7 +19,7 @@ from rich.console import Console
 
 from amity.contract import InputError, Progress, Round, Score
 from amity.record import Record, Recorder, read
-from amity.report import compare_table, figures, write_holdings, write_report
+from amity.report import compare_table, figures, table, write_holdings, write_report
 from amity.report.table import labels, p_values, rows
 
 EVIL = "<img src=x onerror=alert(1)></script>"
@@ -63,6 +63,10 @@ def a_run(
     if finish:
         recorder.finish((silo, {"w": torch.zeros(1)}) for silo in SILOS)
     return read(path)
+
+
+def test_long_numbers_are_told_by_their_size() -> None:
+    assert [table.number(value, 2) for value in (-12345.678, -1.5e33, None)] == ["-12,345.68", "-1.5e+33", "–"]
 
 
 @pytest.fixture

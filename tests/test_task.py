@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from small import batchnorm, dropout, fresh_task, linear, mlp, same, silo, silos
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from amity.contract import InputError, Model, Split
+from amity.contract import Data, InputError, Model, Split
 from amity.engines.simulate import federation_of
 from amity.streams import stream
 from amity.task import Task
@@ -108,6 +109,25 @@ def test_evaluation_is_the_modules_own() -> None:
     assert torch.equal(score.right, out.argmax(1) == data.y)
     assert score.loss == pytest.approx(F.cross_entropy(out, data.y, reduction="sum").item(), rel=1e-12)
     assert score.main == pytest.approx(100 * (out.argmax(1) == data.y).sum().item() / 7)
+
+
+def test_a_broken_model_is_right_about_nothing() -> None:
+    """The largest of outputs that are all NaN is the first: class 0, which many examples are of."""
+    on = task()
+    model = on.init(stream(1, "model"))
+    model["params"] = torch.full_like(model["params"], torch.nan)
+    x, y = vector_batch()
+    score = on.measure(model, Data(Split(x, y), Split(x, y)), Split(x, torch.zeros_like(y)))
+    assert score.main == score.val == 0.0 and score.metrics["balanced_accuracy"] == 0.0
+
+
+def test_training_loss_of_no_examples_is_not_a_number() -> None:
+    """All data are in one place, and this silo is another."""
+    on = fresh_task(linear)
+    on.train_loss = True
+    x, y = vector_batch()
+    score = on.measure(on.init(stream(1, "model")), Data(Split(x[:0], y[:0]), None), Split(x, y))
+    assert score.train_loss is not None and math.isnan(score.train_loss)
 
 
 def test_evaluation_in_parts_equals_evaluation_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

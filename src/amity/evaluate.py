@@ -1,7 +1,8 @@
 """Numbers about runs: scores over silos, the best round, who learns from whom, paired tests, seeds.
 
 Scores are in percent, one per silo: accuracies, or R2 where labels are quantities. NaN stands for a silo without test
-examples, or where the score is undefined: no mean counts it.
+examples, or where the score is undefined: no mean counts it. Minus infinity stands for a silo whose model has failed:
+the mean is minus infinity too, and such a round is never the best if there is another.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def _measured(accuracies: Sequence[float]) -> list[float]:
 def mean(accuracies: Sequence[float]) -> float:
     """Unweighted mean over silos: a small silo counts as much as a large one."""
     values = _measured(accuracies)
-    return math.fsum(values) / len(values) if values else math.nan
+    if not values:
+        return math.nan
+    return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else sum(values)
 
 
 def worst(accuracies: Sequence[float]) -> float:
@@ -38,7 +41,7 @@ def worst(accuracies: Sequence[float]) -> float:
 def spread(accuracies: Sequence[float]) -> float:
     """Standard deviation over silos. They are all the silos there are, not a sample, so ddof is 0."""
     values = _measured(accuracies)
-    return float(np.std(values)) if values else math.nan
+    return float(np.std(values)) if values and all(map(math.isfinite, values)) else math.nan
 
 
 class Best(NamedTuple):
@@ -52,7 +55,7 @@ class Best(NamedTuple):
 def better(best: Best | None, round: int, accuracies: Sequence[float]) -> Best:
     """The best round after one more. The first round to attain a mean keeps it."""
     new = Best(round, mean(accuracies), tuple(accuracies))
-    if best is None or math.isnan(best.mean) or new.mean > best.mean:
+    if best is None or not math.isfinite(best.mean) or new.mean > best.mean:
         return new
     return best
 

@@ -6,7 +6,8 @@
                         class has a higher probability of it than one of another class, ties count half
 
 All are shares in percent, as accuracies are; NaN where undefined, as the AUROC of one class is. With two classes the
-AUROC of either is that of the other: the usual binary one. Probabilities are the softmax of the outputs.
+AUROC of either is that of the other: the usual binary one. Probabilities are the softmax of the outputs. An example
+whose largest output is not finite is one that the model fails at: it is guessed as no class and ranked last everywhere.
 
 Where labels are quantities:
 
@@ -14,6 +15,9 @@ Where labels are quantities:
             the main score there. 100: perfect, 0: as good as that mean, below: worse. NaN where all labels are equal
     RMSE    root of the mean squared error, in the unit of the labels
     MAE     mean absolute error, in the unit of the labels
+
+A model with an error that is not finite has failed, which is not the same as undefined: R2 is minus infinity, RMSE and
+MAE are infinite.
 
 Silos are measured together, since a call for each would cost more than the counting does.
 """
@@ -45,12 +49,20 @@ TITLES = {
 UNITS = ("rmse", "mae")
 """Metrics in the unit of the labels; all others are in percent."""
 
+_LARGEST = np.finfo(np.float64).max
+
 _BLOCK_NUMBERS = 1 << 20  # scores that are sorted at a time
+
+
+def usable(outputs: Tensor) -> Tensor:
+    """Which examples' outputs name a class: NaN names none, minus infinity rules one out.  # [...]"""
+    return outputs.amax(-1).isfinite()
 
 
 def of_classes(outputs: Tensor, y: Tensor, sizes: Sequence[int]) -> list[dict[str, float]]:
     """Every silo's metrics; examples lie one silo after the other.  # outputs [sum(sizes), classes], y [sum(sizes)]"""
     truth, guess = y.numpy(force=True), outputs.argmax(1).numpy(force=True)
+    sound = usable(outputs).numpy(force=True)
     places = np.asarray(sizes, dtype=np.int64)
     silo = np.repeat(np.arange(len(places)), places)
 
@@ -59,8 +71,11 @@ def of_classes(outputs: Tensor, y: Tensor, sizes: Sequence[int]) -> list[dict[st
         shape = len(places), outputs.shape[1]
         return np.bincount(silo[which] * shape[1] + labels[which], minlength=shape[0] * shape[1]).reshape(shape)
 
-    there, guessed, hit = count(truth), count(guess), count(truth, truth == guess)
-    area = _areas(_scores(outputs), truth, silo, places, there)
+    there, guessed, hit = count(truth), count(guess, sound), count(truth, sound & (truth == guess))
+    scores = _scores(outputs)
+    scores[:, ~sound] = _LARGEST
+    scores[truth[~sound], ~sound] = -_LARGEST
+    area = _areas(scores, truth, silo, places, there)
     found = {
         "balanced_accuracy": _mean(hit / np.maximum(there, 1), there > 0),
         "macro_f1": _mean(2 * hit / np.maximum(there + guessed, 1), there + guessed > 0),
@@ -73,10 +88,12 @@ def of_quantities(errors: Tensor, y: Tensor, sizes: Sequence[int]) -> list[dict[
     """Every silo's metrics, from errors (prediction less truth) in the labels' unit.  # [sum(sizes)]"""
     found = []
     for error, truth in zip(errors.double().split(list(sizes)), y.double().split(list(sizes)), strict=True):
-        square = error.square().mean().item()  # NaN without examples
+        size = torch.where(error.isfinite(), error.abs(), math.inf)
+        square = size.square().mean().item()  # NaN without examples
         around = (truth - truth.mean()).square().mean().item()
-        r2 = 100 * (1 - square / around) if around > 0 else math.nan
-        found.append({"r2": r2, "rmse": math.sqrt(square), "mae": error.abs().mean().item()})
+        differ = len(truth) > 0 and bool(truth.max() > truth.min())  # rounding alone may put labels off their mean
+        r2 = 100 * (1 - square / around) if differ and around > 0 else math.nan
+        found.append({"r2": r2, "rmse": math.sqrt(square), "mae": size.mean().item()})
     return found
 
 
@@ -93,17 +110,17 @@ def _scores(outputs: Tensor) -> Array:
     wide = outputs.detach().double()
     if wide.shape[1] == 2:
         difference = wide[:, 1] - wide[:, 0]
-        return torch.stack([-difference, difference]).numpy(force=True)
-    # Along rows and not along columns, where equal examples may be rounded differently and tie no more.
-    return torch.log_softmax(wide, 1).T.contiguous().numpy(force=True)
+        scores = torch.stack([-difference, difference])
+    else:  # along rows and not along columns, where equal examples may be rounded differently and tie no more
+        scores = torch.log_softmax(wide, 1).T.contiguous()
+    return scores.clamp(-_LARGEST, _LARGEST).numpy(force=True)  # infinity is kept for padding
 
 
 def _areas(scores: Array, truth: Array, silo: Array, sizes: Array, there: Array) -> Array:
     """Area under the curve by silo and class, from ranks (Mann, Whitney); NaN where undefined.  # [m, classes]"""
     areas = np.full(there.shape, np.nan)
     starts = np.cumsum(sizes) - sizes
-    broken = np.bincount(silo, weights=~np.isfinite(scores).all(0), minlength=len(sizes))
-    silos, labels = np.nonzero((there > 0) & (there < sizes[:, None]) & (broken == 0)[:, None])
+    silos, labels = np.nonzero((there > 0) & (there < sizes[:, None]))
     pair = np.full(there.shape, -1)
     pair[silos, labels] = np.arange(len(silos))
     own = pair[silo, truth]  # [n]: an example is one of its own class once, of the others whenever these are measured

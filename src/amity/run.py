@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import os
 import statistics
 import tempfile
@@ -54,14 +55,14 @@ class Result:
     @property
     def bmta(self) -> float:
         """The best mean test accuracy over rounds, in percent."""
-        if self.summary["bmta"] is None:
+        if self.summary["score"] != "accuracy":
             raise InputError("quantities have no accuracy: see best and scores of this result")
-        return float(self.summary["bmta"])
+        return _number(self.summary["bmta"])
 
     @property
     def best(self) -> float:
-        """The best mean score over rounds, in percent: accuracy, or R2 where labels are quantities."""
-        return float(self.summary["best"])
+        """The best mean score over rounds, in percent: accuracy, or R2 where labels are quantities; or NaN."""
+        return _number(self.summary["best"])
 
     @property
     def accuracy(self) -> dict[str, float]:
@@ -72,8 +73,11 @@ class Result:
 
     @property
     def scores(self) -> dict[str, float]:
-        """Each silo's score in the last round, in percent: accuracy, or R2 where labels are quantities."""
-        return dict(zip(self._models, self.lines[-1][self.summary["score"]], strict=True))
+        """Each silo's score in the last round, in percent: accuracy, or R2 where labels are quantities.
+
+        NaN where it is undefined, or where the model has failed.
+        """
+        return dict(zip(self._models, map(_number, self.lines[-1][self.summary["score"]]), strict=True))
 
     def model(self, silo: str) -> nn.Module:
         """A silo's personal model after the last round, ready to predict; of quantities, in the silo's own unit."""
@@ -81,6 +85,10 @@ class Result:
             raise InputError(f"no silo is called {silo!r}: {nearest(silo, self._models)}")
         module = self._task.module(self._models[silo])
         return module if self._task.classes else nn.Sequential(module, _Restored(self._scales[silo])).eval()
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 class _Restored(nn.Module):

@@ -7,6 +7,7 @@ vectors. `gradient` at the workspace's own vectors copies nothing.
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -20,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amity.contract import Data, Federation, InputError, Model, Score, Split, Turn
 from amity.descent import descent
-from amity.metrics import of_classes, of_quantities
+from amity.metrics import of_classes, of_quantities, usable
 from amity.streams import order, stream
 from amity.vectors import Layout, length
 
@@ -167,12 +168,16 @@ class Task:
         outputs, loss = self._outputs(model, test)
         score = self.scores(outputs, test.y, [len(test.y)], [loss], [unit])[0]
         if self.train_loss:
-            score = score._replace(train_loss=self._outputs(model, data.train)[1] / len(data.train.y))
+            count = len(data.train.y)  # none: all silos' examples are pooled in another one
+            score = score._replace(train_loss=self._outputs(model, data.train)[1] / count if count else math.nan)
         return score if data.val is None else score._replace(val=self.evaluate(model, data.val).main)
 
     def outcome(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Of each example: whether the model is right, or its error.  # [..., classes], [...] -> [...]"""
-        return outputs.argmax(-1) == y if self.classes else outputs[..., 0] - y
+        """Of each example: whether the model is right, or its error.  # [..., classes], [...] -> [...]
+
+        The largest of outputs that are NaN is the first, which would make a broken model right about class 0.
+        """
+        return (outputs.argmax(-1) == y) & usable(outputs) if self.classes else outputs[..., 0] - y
 
     def scores(
         self,

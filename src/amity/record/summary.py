@@ -13,6 +13,8 @@ from amity.record.files import Array, plain
 TOLD = ("method", "data", "setting", "model", "clients", "seed", "engine", "version")
 """Facts that the summary repeats; `Recorder.create` needs them all. "groups" is used where it is given."""
 
+NAMED = 5  # silos with a warning of their own, if their models have failed
+
 
 def line_of(round: Round, silos: Sequence[str], main: str) -> dict[str, Any]:
     number = math.nan
@@ -31,11 +33,24 @@ def line_of(round: Round, silos: Sequence[str], main: str) -> dict[str, Any]:
         "dropped": {silos[client]: why for client, why in round.dropped.items()},
         "epochs": {silos[client]: epochs for client, epochs in round.epochs.items()},
         "collaborators": number,
-        "warnings": round.warnings,
+        "warnings": [*round.warnings, *_failures(round.scores or (), silos)],
     }
     if round.holds is not None:
         line["holds"] = dict(zip(silos, round.holds, strict=True))
     return {key: plain(value) for key, value in line.items()}
+
+
+def _failures(scores: Sequence[Score], silos: Sequence[str]) -> list[str]:
+    """Who is left with a model that says nothing. Finite outputs have a finite loss."""
+    failed = [silo for silo, score in zip(silos, scores, strict=True) if len(score.each) and _failed(score)]
+    advice = "it counts as failed; training diverges, try a smaller rate"
+    if len(failed) > NAMED:
+        return [f"{len(failed)} silos' models are not finite, silo {failed[0]}'s among them: each {advice[3:]}"]
+    return [f"silo {silo}'s model is not finite: {advice}" for silo in failed]
+
+
+def _failed(score: Score) -> bool:
+    return not math.isfinite(score.loss) or (score.each.is_floating_point() and not bool(score.each.isfinite().all()))
 
 
 def _scored(scores: Sequence[Score] | None, main: str) -> dict[str, Any]:
@@ -69,7 +84,9 @@ def _per_client(line: Mapping[str, Any]) -> list[float | None] | None:
 
 
 def values_of(line: Mapping[str, Any]) -> list[float]:
-    return [math.nan if value is None else value for value in _per_client(line) or ()]
+    """Every silo's main score. A mean is null only if a silo has failed, or if there is nothing to measure at all."""
+    missing = -math.inf if line["mean"] is None else math.nan
+    return [missing if value is None else value for value in _per_client(line) or ()]
 
 
 def best_of(lines: Iterable[Mapping[str, Any]]) -> evaluate.Best | None:

@@ -17,6 +17,7 @@ from amity.metrics import TITLES, UNITS
 from amity.record import Record, score_of
 
 MB = 1e6
+LONG = 1e6  # from here on a number's size says more than its digits
 
 HEADINGS = {
     "method": "Method",
@@ -99,7 +100,7 @@ def _row(name: str, record: Record, top: float | None) -> Row:
         best_mean=best_mean(record),
         last=results["last"],
         worst=results["worst"],
-        spread=None if math.isnan(spread) else spread,
+        spread=None if math.isnan(spread) or best_mean(record) is None else spread,
         block_score=results["block_score"],
         seconds=results["seconds"],
         up=results["bytes_up"] / MB,
@@ -144,7 +145,9 @@ def metric_heading(name: str) -> str:
 
 
 def number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"
+    if value is None:
+        return "–"
+    return f"{value:,.{digits}f}" if abs(value) < LONG else f"{value:.3g}"
 
 
 def probability(value: float | None) -> str:
