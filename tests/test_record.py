@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -283,6 +285,7 @@ def test_resume_forgets_rounds_after_the_checkpoint(tmp_path: Path, done: int) -
         file.write('{"round": ')
     with (tmp_path / "weights.part").open("ab") as part:
         part.write(b"cut off")
+    recorder.close()
     recorder, progress = Recorder.resume(tmp_path, CONFIG)
     assert progress is not None and progress.round == done
     assert [line["round"] for line in read(tmp_path).lines] == list(range(1, done + 1))
@@ -405,6 +408,7 @@ def test_a_crash_at_any_step_leaves_the_old_checkpoint_or_the_new(tmp_path: Path
                 recorder.checkpoint(state(before + 1))
             except Crash:
                 pass
+        recorder.close()  # as the end of its process does
         _, progress = Recorder.resume(path, CONFIG)
         outcomes.append(progress.round if progress else 0)
         if progress:
@@ -423,6 +427,7 @@ def test_leftovers_of_a_crash_do_not_hinder_the_next_checkpoint(tmp_path: Path) 
     (tmp_path / "checkpoint.new" / "server.safetensors").write_bytes(b"half")
     record_rounds(recorder, [2])
     assert sorted(file.name for file in tmp_path.glob("checkpoint*")) == ["checkpoint"]
+    recorder.close()
     _, progress = Recorder.resume(tmp_path, CONFIG)
     assert progress is not None and progress.round == 2
 
@@ -628,3 +633,70 @@ def test_many_failed_silos_are_one_warning(tmp_path: Path) -> None:
     line = recorder.add(a_round(1, scores=scores, weights=False)._replace(took_part=[], dropped={}, epochs={}))
     (warning,) = line["warnings"]
     assert warning.startswith("9 silos' models are not finite, silo s0's among them: ") and line["mean"] == 0.0
+
+
+HOLDER = """
+import sys
+from amity.record import Recorder
+from test_record import CONFIG, FACTS, SILOS
+recorder = Recorder.create(sys.argv[1], CONFIG, SILOS, FACTS)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is locked there")
+def test_one_process_at_a_time_writes_a_run(tmp_path: Path) -> None:
+    """The other one touches nothing; what a process holds is free as soon as it has ended, by a kill too."""
+    path = tmp_path / "run"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parent,
+    )
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        before = contents(path)
+        wanted = f"another process is writing {path}: wait for it or choose another --out"
+        with pytest.raises(InputError) as refused:
+            Recorder.resume(path, CONFIG)
+        assert str(refused.value) == wanted
+        with pytest.raises(InputError, match="another process is writing"):
+            Recorder.create(path, CONFIG, SILOS, FACTS, force=True)
+        assert contents(path) == before and read(path).lines == []
+    finally:
+        holder.kill()
+        holder.communicate()
+    recorder, _ = Recorder.resume(path, CONFIG)
+    record_rounds(recorder, [1, 2, 3, 4])
+    recorder.finish(models())
+    Recorder.create(path, CONFIG, SILOS, FACTS, force=True)  # the end of a run lets go of its directory
+
+
+def test_results_without_a_checkpoint_are_not_forgotten(tmp_path: Path) -> None:
+    whole(tmp_path)
+    shutil.rmtree(tmp_path / "checkpoint")
+    before = contents(tmp_path)
+    recorder, progress = Recorder.resume(tmp_path, CONFIG)
+    assert progress is None and recorder.finished and len(recorder.lines) == 4
+    recorder.close()
+    with pytest.raises(InputError, match="has results, but no checkpoint to continue from: --force runs it anew"):
+        Recorder.resume(tmp_path, {**CONFIG, "rounds": 9})
+    (tmp_path / "models" / "north.safetensors").unlink()
+    with pytest.raises(InputError, match="has results, but no checkpoint"):
+        Recorder.resume(tmp_path, CONFIG)
+    assert {**contents(tmp_path), **before} == before
+
+
+@pytest.mark.parametrize("left", [["manifest.json"], ["facts.json"], ["config.toml"], ["facts.json", "rounds.jsonl"]])
+def test_what_was_never_created_is_no_run_to_continue(tmp_path: Path, left: list[str]) -> None:
+    path = tmp_path / "run"
+    Recorder.create(path, CONFIG, SILOS, FACTS, manifest={"silos": []}).close()
+    assert record.begun(path)
+    for file in path.iterdir():
+        if file.name not in left:
+            file.unlink()
+    assert record.holds_run(path) and not record.begun(path) and not record.begun(tmp_path)
+    (path / "rounds.jsonl").write_text('{"round": 1}')  # what cannot be read is not therefore worthless
+    assert record.begun(path)

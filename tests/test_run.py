@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import tomllib
 from collections.abc import Callable
@@ -18,10 +19,12 @@ from sklearn import metrics
 from torch import Generator, Tensor, nn
 
 import amity
+from amity import record
 from amity.contract import model_of
 from amity.data import Silos
 from amity.methods import METHODS, build
 from amity.report import figures, write_report
+from amity.run import carry_out, prepare
 from amity.train import train
 
 FEATURES, CLASSES = 6, 3
@@ -511,6 +514,33 @@ def test_a_directory_that_holds_a_run_is_refused_or_replaced(tmp_path: Path) -> 
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["method"] == "separate"
     amity.execute(quick("fedavg"), own(), model=linear, out=tmp_path / "run", force=True)
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["method"] == "fedavg"
+
+
+def test_a_finished_run_without_its_checkpoint_stays_as_it_is(tmp_path: Path) -> None:
+    """Checkpoints are large: to remove those of finished runs must cost nothing but going on."""
+    first = amity.execute(quick("fedamp"), own(), model=network, out=tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoint")
+    before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
+
+    def stop(*_: object) -> None:
+        raise AssertionError("nothing is left to be computed")
+
+    again = amity.execute(quick("fedamp"), own(), model=network, out=tmp_path / "run", resume=True, notify=stop)
+    assert again.summary == first.summary and equal(weights_of(again), weights_of(first))
+    with pytest.raises(amity.InputError, match="no checkpoint to continue from"):
+        amity.execute(quick("fedamp", rounds=9), own(), model=network, out=tmp_path / "run", resume=True)
+    assert before == {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
+
+
+def test_a_run_that_was_killed_while_it_was_created_starts_again(tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    place.mkdir()
+    (place / "manifest.json").write_text("{}")
+    (place / "facts.json").write_text('{"silos": ')
+    ready = prepare(quick("separate"), own(), model=linear)
+    assert record.holds_run(place)
+    carry_out(ready, out=place, resume=record.holds_run(place))
+    assert record.read(place).summary is not None
 
 
 def test_a_run_is_not_resumed_with_other_silos(tmp_path: Path) -> None:

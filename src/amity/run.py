@@ -9,7 +9,7 @@ import os
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -222,10 +222,10 @@ def workplace(run: Run) -> AbstractContextManager[None]:
 
 def check_target(prepared: Prepared, path: str | Path, *, resume: bool = False, force: bool = False) -> None:
     """Refuse a run directory before anything is computed or written."""
-    if resume and record.holds_run(Path(path)):
+    if resume and record.begun(Path(path)):
         record.check_resumable(Path(path), prepared.run.table(), prepared.names, prepared.facts)
-    else:
-        record.check_free(Path(path), force=force)
+    else:  # what a crash has left before there was anything to continue may be replaced
+        record.check_free(Path(path), force=force or resume)
 
 
 def carry_out(
@@ -241,15 +241,18 @@ def carry_out(
     run, method, task, silos, fed, solver = prepared
     with _directory(out) as path:
         check_target(prepared, path, resume=resume, force=force)
-        log = _Log(prepared, path, keep=out is not None, resume=resume, force=force)
-        end = _rounds(prepared, log, notify=notify, on_round=on_round)
-        here: Engine = "loop" if run.engine == "ray" else run.engine
-        trained = personal_models(
-            method, task, silos.silos, fed, solver, run.who, end, workers=_count(run.workers), engine=here
-        )
-        named = dict(zip(prepared.names, trained, strict=True))
-        states = ((name, task.export_state(model)) for name, model in named.items())
-        summary = log.recorder.finish(states if log.keep else ())
+        with closing(_Log(prepared, path, keep=out is not None, resume=resume, force=force)) as log:
+            if log.done:  # without a checkpoint, from which models could be made again
+                named = {name: task.import_state(state) for name, state in record.read(path).models.items()}
+            else:
+                end = _rounds(prepared, log, notify=notify, on_round=on_round)
+                here: Engine = "loop" if run.engine == "ray" else run.engine
+                trained = personal_models(
+                    method, task, silos.silos, fed, solver, run.who, end, workers=_count(run.workers), engine=here
+                )
+                named = dict(zip(prepared.names, trained, strict=True))
+            states = ((name, task.export_state(model)) for name, model in named.items())
+            summary = log.recorder.finish(states if log.keep else ())
         kept = record.read(path)
         scales = {silo.name: silo.scale for silo in silos.silos}
         return Result(summary, kept.lines, kept.weights, path if log.keep else None, task, named, scales)
@@ -270,9 +273,9 @@ class _Log:
             prepared.names,
             prepared.facts,
             manifest=prepared.silos.manifest() if keep else None,
-            force=force,
+            force=force or resume,  # resumed: what is left of a run that never began
         )
-        if resume and record.holds_run(path):
+        if resume and record.begun(path):
             self._opened, self.begun = record.Recorder.resume(path, prepared.run.table())
         self.saved = self.begun.round if self.begun else 0
 
@@ -281,6 +284,15 @@ class _Log:
         if self._opened is None:
             self._opened = self._create()
         return self._opened
+
+    @property
+    def done(self) -> bool:
+        """Whether the run was finished before and has no state to go on from."""
+        return self.begun is None and self._opened is not None and self._opened.finished
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
 
     def save(self, progress: Progress) -> None:
         if self.keep and self.saved < progress.round == len(self.recorder.lines):

@@ -11,18 +11,20 @@
     summary.json                 the results; written last
 
 Files are replaced, never rewritten in place: a reader sees the old one or the new one. While a run is under
-way its weights are appended to `weights.part`, because an archive cannot be appended to safely.
+way its weights are appended to `weights.part`, because an archive cannot be appended to safely, and the directory is
+locked against other writers.
 """
 
 from amity.record.directory import check_free, file_names, holds_run
 from amity.record.files import replacing
 from amity.record.reader import Record, read
 from amity.record.summary import evaluated, score_of
-from amity.record.writer import Recorder, check_resumable
+from amity.record.writer import Recorder, begun, check_resumable
 
 __all__ = [
     "Record",
     "Recorder",
+    "begun",
     "check_free",
     "check_resumable",
     "evaluated",

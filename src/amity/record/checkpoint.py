@@ -67,7 +67,7 @@ def load_checkpoint(path: Path, clients: int) -> Saved | None:
         right = {which: [score[which] for score in scores if score] for which in ("best", "last")}
         return Saved(progress, right, facts["seconds"])
     except (OSError, SafetensorError, LookupError, TypeError, ValueError) as error:
-        raise InputError(f"{folder} cannot be read ({error}): delete it to start from round 1") from error
+        raise InputError(f"{folder} cannot be read ({error}): --force runs it anew") from error
 
 
 def apart(tensors: Mapping[str, Tensor]) -> State:

@@ -9,12 +9,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
 from amity.contract import InputError
 from amity.record.directory import (
     CONFIG,
     FACTS,
     LINES,
     MANIFEST,
+    MODELS,
     PART,
     PREDICTIONS,
     SUMMARY,
@@ -58,6 +63,23 @@ class Record:
         names = file_names(self.silos)
         files = {silo: self.path / PREDICTIONS / f"{names[silo]}.npz" for silo in self.silos}
         return {silo: load_arrays(file) for silo, file in files.items() if file.exists()}
+
+    @property
+    def has_models(self) -> bool:
+        return all(file.exists() for file in self._model_files.values())
+
+    @property
+    def models(self) -> dict[str, dict[str, Tensor]]:
+        """Every silo's personal model, as a state dict."""
+        try:
+            return {silo: load_file(file) for silo, file in self._model_files.items()}
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"the models in {self.path / MODELS} cannot be read: {error}") from error
+
+    @property
+    def _model_files(self) -> dict[str, Path]:
+        names = file_names(self.silos)
+        return {silo: self.path / MODELS / f"{names[silo]}.safetensors" for silo in self.silos}
 
     @cached_property
     def results(self) -> dict[str, Any]:

@@ -33,15 +33,17 @@ def line_of(round: Round, silos: Sequence[str], main: str) -> dict[str, Any]:
         "dropped": {silos[client]: why for client, why in round.dropped.items()},
         "epochs": {silos[client]: epochs for client, epochs in round.epochs.items()},
         "collaborators": number,
-        "warnings": [*round.warnings, *_failures(round.scores or (), silos)],
+        "warnings": [*round.warnings, *_failures(round.scores, silos)],
     }
     if round.holds is not None:
         line["holds"] = dict(zip(silos, round.holds, strict=True))
     return {key: plain(value) for key, value in line.items()}
 
 
-def _failures(scores: Sequence[Score], silos: Sequence[str]) -> list[str]:
+def _failures(scores: Sequence[Score] | None, silos: Sequence[str]) -> list[str]:
     """Who is left with a model that says nothing. Finite outputs have a finite loss."""
+    if scores is None:
+        return []
     failed = [silo for silo, score in zip(silos, scores, strict=True) if len(score.each) and _failed(score)]
     advice = "it counts as failed; training diverges, try a smaller rate"
     if len(failed) > NAMED:

@@ -17,11 +17,13 @@ from amity import evaluate
 from amity.contract import InputError, Progress, Round, nbytes
 from amity.record.checkpoint import apart, load_checkpoint, save_checkpoint, settle
 from amity.record.directory import (
+    CHECKPOINT,
     CONFIG,
     FACTS,
     LINES,
     MANIFEST,
     MODELS,
+    OLD,
     PART,
     PREDICTIONS,
     SUMMARY,
@@ -34,6 +36,7 @@ from amity.record.directory import (
     weights_part,
 )
 from amity.record.files import append, load_json, plain, replace, replacing, save_arrays, sync, to_json
+from amity.record.lock import Lock
 from amity.record.reader import Record, read
 from amity.record.summary import TOLD, best_of, evaluated, latest, line_of, score_of, summarise, values_of
 
@@ -58,6 +61,7 @@ class Recorder:
         self._right: dict[str, list[Tensor]] = {"best": [], "last": []}  # per silo: Score.each
         self._began = time.perf_counter()
         self._saved = self._began
+        self._lock: Lock | None = None
 
     @classmethod
     def create(
@@ -87,6 +91,8 @@ class Recorder:
         try:
             made += [folder for folder in (path, *path.parents) if not folder.exists()]
             path.mkdir(parents=True, exist_ok=True)
+            lock = Lock(path)
+            check_free(path, force=force)  # somebody may have been faster
             if holds_run(path):
                 remove_run(path)
             for name, text in content.items():
@@ -96,21 +102,26 @@ class Recorder:
             _undo(made)
             reason = error.strerror or error
             raise InputError(f"cannot write a run to {path} ({reason}): give another --out") from error
-        return cls(path, written, silos, {key: value for key, value in known.items() if key != "silos"})
+        recorder = cls(path, written, silos, {key: value for key, value in known.items() if key != "silos"})
+        recorder._lock = lock
+        return recorder
 
     @classmethod
     def resume(cls, path: str | Path, config: Mapping[str, Any]) -> tuple[Recorder, Progress | None]:
         """Continue a run from its checkpoint; without one, from the beginning. Needs the same configuration.
 
-        Rounds after the checkpoint are forgotten: they will be run again.
+        Rounds after the checkpoint are forgotten: they will be run again. A finished run stays as it is, also if its
+        checkpoint was removed.
         """
+        lock = Lock(Path(path)) if Path(path).is_dir() else None
         record = read(path)
         written = _written(config)
         _need_same(record, written)
         settle(record.path)
         recorder = cls(record.path, written, record.silos, record.facts)
+        recorder._lock = lock
         saved = load_checkpoint(record.path, len(record.silos))
-        done = saved.progress.round if saved else 0
+        done = saved.progress.round if saved else _kept_without(record, written["rounds"])
         if done > len(record.lines):
             raise InputError(
                 f"{record.path / LINES} ends at round {len(record.lines)}, its checkpoint at {done}: "
@@ -195,6 +206,7 @@ class Recorder:
         A run that is finished already stays as it is.
         """
         if self.finished:
+            self.close()
             return dict(load_json(self.path / SUMMARY))
         folder = self.path / MODELS
         folder.mkdir(exist_ok=True)
@@ -203,11 +215,19 @@ class Recorder:
                 save_file(apart(state), temporary)
         summary = self._results()
         (self.path / PART).unlink(missing_ok=True)
+        self.close()
         return summary
+
+    def close(self) -> None:
+        """Let others write to the directory: nothing more will come from here."""
+        if self._lock is not None:
+            self._lock.release()
 
     def interrupted(self) -> dict[str, Any] | None:
         """Leave a readable directory, with a summary of the rounds done if there are any."""
-        return self._results() if self.lines and not self.finished else None
+        summary = self._results() if self.lines and not self.finished else None
+        self.close()
+        return summary
 
     def _results(self) -> dict[str, Any]:
         parts = read_parts(self.path / PART, len(self.silos))
@@ -224,16 +244,43 @@ class Recorder:
         return summary
 
 
+def begun(path: Path) -> bool:
+    """Whether there is a run to continue. What a crash has left of one that was being created is none."""
+    if not holds_run(path):
+        return False
+    written = path / LINES
+    if any((path / mark).exists() for mark in (SUMMARY, CHECKPOINT, OLD)) or (
+        written.exists() and written.stat().st_size > 0
+    ):
+        return True
+    try:
+        read(path)
+    except InputError:
+        return False
+    return True
+
+
 def check_resumable(path: Path, config: Mapping[str, Any], silos: Sequence[str], facts: Mapping[str, Any]) -> None:
     """Refuse to resume under another configuration or with other data, which would be neither run."""
-    record = read(path)
-    _need_same(record, _written(config))
+    record, written = read(path), _written(config)
+    _need_same(record, written)
+    if not any((path / folder).exists() for folder in (CHECKPOINT, OLD)):
+        _kept_without(record, written["rounds"])
     if record.silos != list(silos):
         raise InputError(
             f"{path} has the silos {', '.join(record.silos)}, got {', '.join(silos)}: resume with the same silos"
         )
     if record.facts.get("sha256") != facts.get("sha256"):
         raise InputError(f"{path} was run on other data than these silos hold: resume with the same data")
+
+
+def _kept_without(record: Record, rounds: int) -> int:
+    """The rounds that stay where there is no checkpoint: all of a finished run, else none, unless results were lost."""
+    if record.summary is None:
+        return 0
+    if len(record.lines) >= rounds and not (record.path / PART).exists() and record.has_models:
+        return len(record.lines)
+    raise InputError(f"{record.path} has results, but no checkpoint to continue from: --force runs it anew")
 
 
 def _need_same(record: Record, config: Mapping[str, Any]) -> None:
