@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -407,7 +408,7 @@ def test_a_comparison_looks_at_every_target_before_it_starts(amity: Amity, tmp_p
 def test_a_comparison_looks_at_every_run_that_it_resumes_before_it_starts(amity: Amity, tmp_path: Path) -> None:
     worked(amity("run", "fedavg", *TINY, "--seed", "1", "--out", "out/fedavg"))
     before = tree(tmp_path)
-    refused(amity("compare", "separate", "fedavg", *TINY, "--out", "out", "--resume"), "fedavg", "seed")
+    refused(amity("compare", "separate", "fedavg", *TINY, "--seed", "0", "--out", "out", "--resume"), "fedavg", "seed")
     assert tree(tmp_path) == before
 
 
@@ -721,6 +722,47 @@ def test_an_interrupted_comparison_resumes(amity: Amity, monkeypatch: pytest.Mon
     worked(amity(*words, "--out", "b"))
     for name in ("separate", "fedavg"):
         assert summary(tmp_path / "a" / name) == summary(tmp_path / "b" / name)
+
+
+@pytest.mark.parametrize("given", ["run separate", "compare separate fedavg"])
+def test_what_is_said_after_ctrl_c_continues_the_run(
+    amity: Amity, monkeypatch: pytest.MonkeyPatch, given: str, tmp_path: Path
+) -> None:
+    """Where --out was left to us too; and with --resume alone the run goes on as it was begun."""
+    words = with_tiny(f"{given} --batch 7 --lr 0.02")
+    with monkeypatch.context() as patch:
+        patch.setattr(cli, "shown", interrupting("round", 1))
+        said = amity(*words)
+    assert said.code == 130
+    command = said.err.split("this continues it: ")[1].splitlines()[0]
+    first, *again = shlex.split(command)
+    assert first == "amity" and again == [*words, "--resume"]
+    (target,) = (tmp_path / "runs").iterdir()
+    shutil.copytree(target, tmp_path / "copy")
+    worked(amity(*again))
+    worked(amity(*given.split(), "--resume", "--out", "copy"))
+    worked(amity(*words, "--out", "whole"))
+    places = [Path()] if given.startswith("run") else [Path("separate"), Path("fedavg")]
+    for place in places:
+        assert summary(target / place) == summary(tmp_path / "whole" / place)
+    assert summary(tmp_path / "copy" / places[0]) == summary(tmp_path / "whole" / places[0])
+    # One that had not begun is given what others were, but not their rates.
+    configs = [record.read(tmp_path / name / places[-1]).config for name in ("copy", "whole")]
+    assert [(config["rounds"], config["clients"]) for config in configs] == [(2, 3)] * 2
+
+
+def test_a_resumed_run_names_the_value_that_was_given(amity: Amity, tmp_path: Path, finished: Path) -> None:
+    """Not one that follows from it, as the batch size does from the silos."""
+    shutil.copytree(finished, tmp_path / "held")
+    (tmp_path / "other.toml").write_text('method = "pfedatt"\nclients = 9\nbatch = 3\n')
+    refused(amity("run", "--config", "other.toml", "--out", "held", "--resume"), "clients = ", "got 9")
+    worked(amity("run", "--out", "held", "--resume", "--checkpoint-every", "0"))
+
+
+def test_a_run_needs_a_name_for_its_directory(amity: Amity, tmp_path: Path) -> None:
+    for command in (["run", "separate"], ["compare", "separate", "fedavg"]):
+        refused(amity(*command, *TINY, "--out", ""), "--out", "empty")
+    assert not list(tmp_path.iterdir())
 
 
 def test_resume_continues_a_finished_run_for_more_rounds(amity: Amity, tmp_path: Path) -> None:

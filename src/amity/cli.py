@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -138,15 +139,16 @@ def run_command(
     given: dict[str, str],
 ) -> None:
     """Run one method; writes a run directory with its models, record and report."""
-    file = _config(config, directory if resume else None)
-    names = [method] if method else [file["method"]] if "method" in file else []
-    if not names:
+    file = {} if config is None else read_config(config)
+    known = {} if directory is None or not resume else _own_config(Path(directory))
+    name = method or file.get("method") or known.get("method")
+    if name is None:
         raise InputError("run needs a METHOD, got none: see `amity methods`")
-    if resume and not config and "method" in file and names != [file["method"]]:
-        raise InputError(f"{directory} has method = {file['method']!r}, got {names[0]!r}: resume with the same method")
-    runs = _runs(names, given, file, settings or [])
-    run = runs[0]
-    target = Path(directory or f"runs/{run.method}-{_federation(run)}")
+    target = _target(directory, lambda: _runs([name], given, file, settings or [])[0], name)
+    own = _own_config(target) if resume else {}
+    if name != own.get("method", name):
+        raise InputError(f"{target} has method = {own['method']!r}, got {name!r}: resume with the same method")
+    runs = _runs([name], given, file, settings or [], {name: own})
     _carry_out(runs, [target], target / "report.html", resume=resume, force=force, data_dir=data_dir)
 
 
@@ -170,16 +172,16 @@ def compare_command(
     --set key=value goes to every method that knows the key; --set METHOD.key=value to one, also for its lr,
     lr_decay, optimizer, batch and epochs.
     """
-    file = _config(config, None)
+    file = {} if config is None else read_config(config)
     names = list(methods or file.get("methods", []))
     if not names:
         raise InputError("compare needs METHOD METHOD ..., got none: see `amity methods`")
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"compare needs different methods, got {twice} more than once: leave one out")
-    runs = _runs(names, given, file, settings or [])
-    run = runs[0]
-    target = Path(directory or f"runs/compare-{_federation(run)}")
+    target = _target(directory, lambda: _runs(names, given, file, settings or [])[0], "compare")
     targets = [target / name for name in names]
+    begun = {place.name: _own_config(place) for place in targets} if resume else {}
+    runs = _runs(names, given, file, settings or [], _agreed(begun))
     _carry_out(runs, targets, target / "report.html", resume=resume, force=force, data_dir=data_dir)
 
 
@@ -252,11 +254,34 @@ def _bench(names: Sequence[str], repeats: int, quick: bool, file: str | None) ->
     run(names, repeats, quick, file, out, err)
 
 
-def _config(path: str | None, resumed: str | None) -> dict[str, Any]:
-    """The config file; a resumed run without one has its own."""
-    if path is None and resumed is not None and (Path(resumed) / "config.toml").exists():
-        path = str(Path(resumed) / "config.toml")
-    return {} if path is None else read_config(path)
+def _target(directory: str | None, first: Callable[[], Run], what: str) -> Path:
+    """--out, or a directory that is named after what is run."""
+    if directory is not None:
+        if not directory.strip():
+            raise InputError("--out needs a directory, got an empty name: leave it out, or give one such as runs/first")
+        return Path(directory)
+    return Path(f"runs/{what}-{_federation(first())}")
+
+
+def _own_config(target: Path) -> dict[str, Any]:
+    """The configuration of the run in a directory, with which it goes on."""
+    return read_config(target / "config.toml") if (target / "config.toml").is_file() else {}
+
+
+def _agreed(own: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What each run of a resumed comparison goes on with: its method's own protocol, and what all have in common.
+
+    That holds for those too that had not begun. Where runs differ in anything else they are of different comparisons.
+    """
+    begun = [config for config in own.values() if config]
+    private = {"method", "set", "val_fraction", "lr", "optimizer", "batch"}  # what `auto` is follows the method
+    if any(config.get("method") == "pooled" for config in begun):
+        private.add("participation")
+    first = begun[0] if begun else {}
+    shared = {key: value for key, value in first.items() if all(config.get(key) == value for config in begun)}
+    common = {key: value for key, value in shared.items() if key not in private}
+    private |= set(SOLVING)
+    return {name: {**common, **{k: v for k, v in config.items() if k in private}} for name, config in own.items()}
 
 
 def _federation(run: Run) -> str:
@@ -269,8 +294,15 @@ def _federation(run: Run) -> str:
     return "-".join(re.sub(r"[^\w.-]+", "-", word) for word in words)
 
 
-def _runs(names: Sequence[str], given: Mapping[str, str], file: Mapping[str, Any], texts: Sequence[str]) -> list[Run]:
-    """One run per method, from the config file, the flags and --set, in rising order of who wins."""
+def _runs(
+    names: Sequence[str],
+    given: Mapping[str, str],
+    file: Mapping[str, Any],
+    texts: Sequence[str],
+    resumed: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Run]:
+    """One run per method, from what a resumed run began with, the config file, the flags and --set, in rising order of
+    who wins."""
     from amity.methods import entry_of, known_options, parse_option
 
     for name in names:
@@ -296,11 +328,14 @@ def _runs(names: Sequence[str], given: Mapping[str, str], file: Mapping[str, Any
             raise unknown(f"option of {', '.join(names)}", key, {k for name in names for k in known_options(name)})
 
     def of(name: str) -> Run:
+        before = dict((resumed or {}).get(name, {}))
+        begun = {key: value for key, value in before.items() if key in fields_of(Run)}
         own = {key: parse(Run, key, text) for key, text in single[name].items() if key in SOLVING}
-        wanted = {key: value for key, value in shared.items() if key in known_options(name)}
+        wanted = {key: value for key, value in before.get("set", {}).items() if key in known_options(name)}
+        wanted |= {key: value for key, value in shared.items() if key in known_options(name)}
         wanted |= {key: value for key, value in single[name].items() if key not in SOLVING}
         read = {key: parse_option(name, key, v) if isinstance(v, str) else v for key, v in wanted.items()}
-        return Run(**{**base, **own, "method": name, "settings": read})
+        return Run(**{**begun, **base, **own, "method": name, "settings": read})
 
     return [of(name) for name in names]
 
@@ -337,10 +372,18 @@ def _carry_out(
                     carry_out(ready, out=target, resume=resume, force=force, notify=notify, on_round=on_round)
             except KeyboardInterrupt:
                 err.print(
-                    escape(f"interrupted: {target} is readable, --resume continues it"), highlight=False, soft_wrap=True
+                    escape(f"interrupted: {target} is readable, and this continues it: {_again()}"),
+                    highlight=False,
+                    soft_wrap=True,
                 )
                 raise
     _report([record.read(target) for target in targets], report)
+
+
+def _again() -> str:
+    """The command that was given, so that it goes on with what is there."""
+    words = [word for word in sys.argv[1:] if word not in ("--force", "--resume")]
+    return shlex.join(["amity", *words, "--resume"])
 
 
 def _report(records: Sequence[Any], path: Path) -> None:

@@ -14,7 +14,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from amity import evaluate
+from amity.config import Run
 from amity.contract import InputError, Progress, Round, nbytes
+from amity.options import fields_of
 from amity.record.checkpoint import apart, load_checkpoint, save_checkpoint, settle
 from amity.record.directory import (
     CHECKPOINT,
@@ -40,7 +42,7 @@ from amity.record.lock import Lock
 from amity.record.reader import Record, read
 from amity.record.summary import TOLD, best_of, evaluated, latest, line_of, score_of, summarise, values_of
 
-FREE = ("rounds", "evaluate_every", "workers", "engine", "ray_address", "matrix_dir")
+FREE = ("rounds", "evaluate_every", "checkpoint_every", "workers", "engine", "ray_address", "matrix_dir")
 """Top-level configuration keys that may change on resume; rounds may only grow."""
 
 SMALL = 64_000_000  # bytes of state that take no noticeable time to write
@@ -284,16 +286,27 @@ def _kept_without(record: Record, rounds: int) -> int:
 
 
 def _need_same(record: Record, config: Mapping[str, Any]) -> None:
-    """Refuse to resume under another configuration, which would be neither run."""
+    """Refuse to resume under another configuration, which would be neither run.
+
+    The first key that differs is told, in the order of a run's options: what others follow from comes first.
+    """
     old, new = _flat(record.config), _flat(config)
-    for key in sorted((old.keys() | new.keys()) - set(FREE)):
-        if old.get(key) != new.get(key):
+    old = {**_later(new.keys() - old.keys(), new), **old}
+    for key in dict.fromkeys([*new, *old]):
+        if key not in FREE and old.get(key) != new.get(key):
             before, now = (repr(known[key]) if key in known else "not set" for known in (old, new))
             raise InputError(f"{record.path} has {key} = {before}, got {now}: resume with the same value")
     if new["rounds"] < old["rounds"]:
         raise InputError(
             f"{record.path} was started for {old['rounds']} rounds, got {new['rounds']}: rounds may only grow"
         )
+
+
+def _later(keys: Iterable[str], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that an older version did not know: their defaults, or what these resolve to."""
+    fields = fields_of(Run)
+    known = {key: fields[key].default for key in keys if key in fields}
+    return {key: new[key] if default == "auto" else default for key, default in known.items()}
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
