@@ -641,6 +641,16 @@ def test_force_replaces_a_run_and_nothing_else(amity: Amity, tmp_path: Path, fin
     assert tree(tmp_path / "a").keys() == {*tree(tmp_path / "b"), "notes.txt"}
 
 
+def test_a_table_in_a_file_is_whole(amity: Amity, tmp_path: Path, finished: Path) -> None:
+    """Eighty columns are what is taken for a file's width: too few for the table of a run with a long name."""
+    names = [f"a-name-of-some-length-{number}" for number in (1, 2)]
+    for name in names:
+        shutil.copytree(finished, tmp_path / "all" / name)
+    said = amity("report", "all")
+    worked(said)
+    assert "…" not in said.out and "MB down" in said.out and f"pfedatt ({names[1]})" in said.out
+
+
 # Interrupted and resumed ----------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -19,7 +20,7 @@ from rich.console import Console
 
 from amity.contract import InputError, Progress, Round, Score
 from amity.record import Record, Recorder, read
-from amity.report import compare_table, figures, table, write_holdings, write_report
+from amity.report import compare_table, figures, table, table_width, write_holdings, write_report
 from amity.report.table import labels, p_values, rows
 
 EVIL = "<img src=x onerror=alert(1)></script>"
@@ -224,7 +225,35 @@ def test_runs_of_one_method_are_told_apart(tmp_path: Path) -> None:
     first = a_run(tmp_path / "x" / "run", "fedamp", [(1, 1, 1, 1)])
     second = a_run(tmp_path / "y" / "run", "fedamp", [(1, 1, 1, 1)])
     third = a_run(tmp_path / "z", "fedavg", [(1, 1, 1, 1)])
-    assert labels([first, second, third]) == ["fedamp (run)", "fedamp (run) #2", "fedavg"]
+    assert labels([first, second, third]) == ["fedamp (x/run)", "fedamp (y/run)", "fedavg"]
+    assert labels([first, third, first]) == ["fedamp (run)", "fedavg", "fedamp (run) #2"]
+    of_two = [a_run(tmp_path / folder / "fedamp", "fedamp", [(1, 1, 1, 1)]) for folder in ("one", "two")]
+    assert labels(of_two) == ["one/fedamp", "two/fedamp"]
+
+
+def test_a_run_that_was_stopped_says_so(tmp_path: Path) -> None:
+    whole = a_run(tmp_path / "whole", "fedavg", [(1, 1, 1, 1)])
+    half = a_run(tmp_path / "half", "fedamp", [(1, 1, 1, 1), (2, 2, 2, 2)])
+    half = dataclasses.replace(half, config={**half.config, "rounds": 400})
+    assert labels([whole, half]) == ["fedavg", "fedamp (2 of 400 rounds)"]
+    assert rows([whole, half])[1].method == "fedamp (2 of 400 rounds)"
+    assert "fedamp (2 of 400 rounds)" in Page(write_report([whole, half], tmp_path)).text
+
+
+def test_a_narrow_table_loses_columns_and_no_digits(tmp_path: Path) -> None:
+    name = "a method with a name as long as this one"
+    runs = [a_run(tmp_path / "x", name, [(1, 1, 1, 1)]), a_run(tmp_path / "y", "fedamp", [(9, 9, 9, 9)])]
+    whole = table_width(compare_table(runs))
+    for width in range(whole, 20, -1):
+        small = compare_table(runs, width)
+        headings = [str(column.header) for column in small.columns]
+        assert headings[:5] == ["Method", "BMTA %", "Last %", "Worst %", "Spread"]
+        assert table_width(small) <= width or len(headings) == 5
+        console = Console(width=max(width, table_width(small)), record=True, file=io.StringIO())
+        console.print(small)
+        text = console.export_text()
+        assert name in text and "90.00 *" in text and "…" not in text
+    assert len(compare_table(runs, whole).columns) == 9 and len(compare_table(runs, whole - 1).columns) == 8
 
 
 def test_the_table_marks_the_best_and_takes_names_as_text(tmp_path: Path) -> None:

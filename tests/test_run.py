@@ -24,6 +24,7 @@ from amity.contract import model_of
 from amity.data import Silos
 from amity.methods import METHODS, build
 from amity.report import figures, write_report
+from amity.report.table import p_values
 from amity.run import carry_out, prepare
 from amity.train import train
 
@@ -541,6 +542,19 @@ def test_a_run_that_was_killed_while_it_was_created_starts_again(tmp_path: Path)
     assert record.holds_run(place)
     carry_out(ready, out=place, resume=record.holds_run(place))
     assert record.read(place).summary is not None
+
+
+def test_no_test_is_made_between_runs_on_different_test_data(tmp_path: Path) -> None:
+    def recorded(name: str, silos: Silos, **options: Any) -> record.Record:
+        amity.execute(quick("fedavg", rounds=1, **options), silos, model=linear, out=tmp_path / name)
+        return record.read(tmp_path / name)
+
+    first, other = recorded("first", own()), recorded("other", own(east=arrays(9)))
+    fewer = recorded("fewer", own(), per_silo=10)
+    assert p_values([first, other]) is None
+    assert first.facts["sha256"] != fewer.facts["sha256"] and p_values([first, fewer]) is not None
+    other.facts["test_sha256"] = None  # of an earlier version: nothing is known
+    assert p_values([first, other]) is not None
 
 
 def test_a_run_is_not_resumed_with_other_silos(tmp_path: Path) -> None:

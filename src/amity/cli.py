@@ -387,10 +387,11 @@ def _again() -> str:
 
 
 def _report(records: Sequence[Any], path: Path) -> None:
-    from amity.report import compare_table, write_report
+    from amity.report import compare_table, table_width, write_report
 
     written = write_report(records, path)  # first: a record that cannot be read shows here
-    out.print(compare_table(records))
+    table = compare_table(records, out.width if out.is_terminal else None)
+    Console(width=max(out.width, table_width(table))).print(table)  # a file has no width; a terminal wraps the rest
     out.print(f"report: {escape(str(written))}", highlight=False, soft_wrap=True)
 
 

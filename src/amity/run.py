@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import math
 import os
 import statistics
@@ -135,7 +136,20 @@ class Prepared(NamedTuple):
             "score": "accuracy" if self.silos.classes else "r2",
             "scales": None if self.silos.classes else {silo.name: silo.scale for silo in self.silos.silos},
             "sha256": self.silos.sha256,
+            "test_sha256": _tests_hash(self.silos),
         }
+
+
+def _tests_hash(silos: Silos) -> str:
+    """Of what silos are tested on: runs may differ in training data and be compared. A quantity is not in it, for it is
+    seen in a unit that follows the training data."""
+    digest = hashlib.sha256()
+    for silo in silos.silos:
+        digest.update(f"/{silo.name}/{tuple(silo.test.x.shape)}/".encode())
+        digest.update(silo.test.x.contiguous().numpy().data)
+        if silos.classes:
+            digest.update(silo.test.y.contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def silos_of(run: Run, data_dir: str | Path | None = None, notify: Fetching | None = None) -> Silos:

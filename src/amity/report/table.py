@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -31,6 +33,9 @@ HEADINGS = {
     "down": "MB down",
 }
 
+
+DISPENSABLE = ("down", "up", "seconds", "block_score")
+"""What a narrow terminal does without, in this order."""
 
 QUANTITIES = {"best_mean": "Best R² %", "last": "Last R² %", "worst": "Worst R² %"}
 """Headings in place of those above, where labels are quantities."""
@@ -64,19 +69,34 @@ class Row(NamedTuple):
 
 
 def labels(records: Sequence[Record]) -> list[str]:
-    """A name for every run: its method, told apart by directory where a method occurs more than once."""
+    """A name for every run: its method, told apart by directory where a method occurs more than once; and how far it
+    has come, if not to its end."""
     methods = [str(record.results["method"]) for record in records]
-    count = Counter(methods)
-    named = [
-        f"{method} ({record.path.resolve().name})" if count[method] > 1 else method
-        for method, record in zip(methods, records, strict=True)
-    ]
+    paths = [record.path.resolve() for record in records]
+    named = []
+    for method, path, record in zip(methods, paths, records, strict=True):
+        others = [other for name, other in zip(methods, paths, strict=True) if name == method]
+        named.append((method if len(others) == 1 else _told_apart(method, path, others)) + _unfinished(record))
     seen: Counter[str] = Counter()
     for position, name in enumerate(named):
         seen[name] += 1
         if seen[name] > 1:
             named[position] = f"{name} #{seen[name]}"
     return named
+
+
+def _told_apart(method: str, path: Path, paths: Sequence[Path]) -> str:
+    """By as much of the end of its path as differs from that of every other directory."""
+    depth = 1
+    while any(other.parts[-depth:] == path.parts[-depth:] for other in paths if other != path):
+        depth += 1
+    end = "/".join(path.parts[-depth:])
+    return end if path.name == method else f"{method} ({end})"
+
+
+def _unfinished(record: Record) -> str:
+    wanted = record.config.get("rounds", 0)
+    return f" ({len(record.lines)} of {wanted} rounds)" if len(record.lines) < wanted else ""
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
@@ -112,12 +132,14 @@ def _row(name: str, record: Record, top: float | None) -> Row:
 def p_values(records: Sequence[Record]) -> list[float | None] | None:
     """Does a run differ from the best one over silos? Wilcoxon at either's best round, adjusted after Holm.
 
-    None for the best run itself, and where nothing was evaluated; no list where runs are not of the same silos.
+    None for the best run itself, and where nothing was evaluated; no list where runs are not of the same silos, with
+    the same test data as far as records tell.
     """
     same = {(tuple(r.silos), *(r.results[key] for key in ("data", "setting", "seed"))) for r in records}
+    tested = {r.facts["test_sha256"] for r in records if r.facts.get("test_sha256") is not None}
     means = [best_mean(record) for record in records]
     known = [mean for mean in means if mean is not None]
-    if len(same) != 1 or len(known) < 2:
+    if len(same) != 1 or len(tested) > 1 or len(known) < 2:
         return None
     best = means.index(max(known))
     scores = [[math.nan if value is None else value for value in record.results["per_client"]] for record in records]
@@ -159,16 +181,34 @@ def _score(value: float | None) -> str:
     return ">10,000" if value is not None and value > 10_000 else number(value, 2)
 
 
-def compare_table(records: Sequence[Record]) -> Table:
-    """A table for the terminal; the best mean is marked with a star."""
+def compare_table(records: Sequence[Record], width: int | None = None) -> Table:
+    """A table for the terminal; the best mean is marked with a star. Columns go where the width does not suffice for
+    all of them, names and scores never."""
+    keys = list(headings(records))
+    table = _table(records, keys)
+    for key in DISPENSABLE:
+        if width is None or table_width(table) <= width:
+            break
+        keys.remove(key)
+        table = _table(records, keys)
+    return table
+
+
+def table_width(table: Table) -> int:
+    """How many characters wide it is, if nothing is cut off."""
+    return Console(width=10_000).measure(table).maximum
+
+
+def _table(records: Sequence[Record], keys: Sequence[str]) -> Table:
     what = "test accuracy over rounds (BMTA)" if main_score(records) == "accuracy" else "R² on test data over rounds"
     caption = f"* best mean {what}; worst and spread at that round"
     table = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for key, heading in headings(records).items():
-        table.add_column(heading, justify="left" if key == "method" else "right", no_wrap=True)
+    titles = headings(records)
+    for key in keys:
+        table.add_column(titles[key], justify="left" if key == "method" else "right", no_wrap=True)
     for row in rows(records):
-        texts = cells(row)
-        texts[1] += " *" if row.best else "  "
+        texts = dict(zip(titles, cells(row), strict=True))
+        texts["best_mean"] += " *" if row.best else "  "
         style = "bold" if row.best else ""
-        table.add_row(*(Text(text, style=style) for text in texts))  # Text: names are not markup
+        table.add_row(*(Text(texts[key], style=style) for key in keys))  # Text: names are not markup
     return table
