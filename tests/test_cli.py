@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 import shlex
 import shutil
@@ -649,6 +650,17 @@ def test_a_table_in_a_file_is_whole(amity: Amity, tmp_path: Path, finished: Path
     said = amity("report", "all")
     worked(said)
     assert "…" not in said.out and "MB down" in said.out and f"pfedatt ({names[1]})" in said.out
+
+
+def test_a_terminal_without_the_letters_still_shows_the_results(tmp_path: Path, finished: Path) -> None:
+    shutil.copytree(finished, tmp_path / "Zürich")
+    program = "import amity.cli as c; c.main()"
+    command = [sys.executable, "-c", program, "report", "Zürich"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"pfedatt" in done.stdout and b"report: report.html" in done.stdout
 
 
 # Interrupted and resumed ----------------------------------------------------------------------------------------

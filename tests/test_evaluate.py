@@ -180,3 +180,17 @@ def test_a_round_with_a_failed_silo_wins_over_none() -> None:
     well = evaluate.better(lost, 2, [1.0, NAN])
     assert well.round == 2 and evaluate.better(well, 3, [100.0, -math.inf]) is well
     assert math.isnan(evaluate.mean([math.inf, -math.inf])) and math.isnan(evaluate.spread([1.0, -math.inf]))
+
+
+def test_without_a_silo_in_common_no_test_is_made() -> None:
+    nothing = evaluate.wilcoxon([1.0, NAN], [NAN, 2.0])
+    assert math.isnan(nothing.p) and nothing.zeros == 0
+    assert evaluate.holm([nothing.p, 0.02])[1] == 0.02  # it is none of the family
+
+
+def test_weights_of_a_run_that_diverged_are_unknown() -> None:
+    weights = [[0.5, math.inf], [0.5, 0.5]]
+    assert np.array_equal(evaluate.collaborators(weights), [NAN, 2.0], equal_nan=True)
+    assert evaluate.block_score([[1.0, 0.2, math.inf]] * 3, [0, 0, 1]) == evaluate.block_score(
+        [[1.0, 0.2, NAN]] * 3, [0, 0, 1]
+    )

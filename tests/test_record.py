@@ -17,6 +17,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from amity import record
@@ -701,3 +702,35 @@ def test_what_was_never_created_is_no_run_to_continue(tmp_path: Path, left: list
     assert record.holds_run(path) and not record.begun(path) and not record.begun(tmp_path)
     (path / "rounds.jsonl").write_text('{"round": 1}')  # what cannot be read is not therefore worthless
     assert record.begun(path)
+
+
+@pytest.mark.parametrize("name", ["summary.json", "manifest.json", "weights.npz"])
+def test_a_file_that_says_nothing_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    whole(tmp_path)
+    (tmp_path / name).write_bytes(b"" if name == "weights.npz" else b"{}")
+    with pytest.raises(InputError, match=rf"{name} (is not what `amity run` writes|cannot be read)"):
+        run = read(tmp_path)
+        assert run.results and run.weights and run.manifest
+
+
+@pytest.mark.parametrize("error", [SafetensorError("No space left on device"), OSError(28, "No space left on device")])
+def test_a_full_disk_is_one_line_and_costs_no_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    recorder = Recorder.create(tmp_path, CONFIG, SILOS, FACTS)
+    record_rounds(recorder, [1])
+
+    def full(*_: object) -> None:
+        raise error
+
+    recorder.add(a_round(2))
+    with monkeypatch.context() as patch, pytest.raises(InputError) as refused:
+        patch.setattr(checkpoint, "save_file", full)
+        recorder.checkpoint(state(2))
+    said = f"cannot write to {tmp_path} (No space left on device): make room there, then --resume continues it"
+    assert str(refused.value) == said
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="No space left on device"):
+        patch.setattr(writer, "save_file", full)
+        recorder.finish(models())
+    recorder.close()
+    assert Recorder.resume(tmp_path, CONFIG)[1] is not None

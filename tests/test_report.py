@@ -346,3 +346,23 @@ def test_a_report_shows_who_holds_what_once_for_all_who_hold_the_same(records: l
     page = Page(write_report([read(record.path) for record in records], tmp_path / "three.html"))
     assert [figure["id"] for figure in page.figures if "holdings" in figure["id"]] == ["holdings-0", "holdings-1"]
     assert "Who holds what" in page.text and "separate, fedamp" in page.text
+
+
+def test_infinite_weights_are_blank(tmp_path: Path) -> None:
+    weights = torch.eye(4)
+    weights[0, 1] = torch.inf
+    run = a_run(tmp_path / "run", "fedamp", [(1, 1, 1, 1)], weights, groups=None)
+    heat = figures.weights(run)["data"][0]
+    assert heat["z"][0][1] is None and heat["zmax"] == 1.0
+    write_report([run], tmp_path)
+
+
+def test_a_picture_needs_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = {
+        **dict(data="d", setting="s", classes=1, labels=[], notes=[], sha256="0"),
+        "silos": [{"name": "a", "group": None, "train": [1], "val": None, "test": [1]}],
+    }
+    monkeypatch.chdir(tmp_path)
+    for path in (".", tmp_path):
+        with pytest.raises(InputError, match="is a directory: give a file"):
+            write_holdings(manifest, path)

@@ -568,3 +568,26 @@ def test_a_run_is_not_resumed_with_other_data(tmp_path: Path) -> None:
     amity.execute(quick("separate"), own(), model=linear, out=tmp_path / "run")
     with pytest.raises(amity.InputError, match="data"):
         amity.execute(quick("separate"), own(east=arrays(9)), model=linear, out=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: amity.execute(quick(), {}), "amity.federation gives, got dict"),
+        (lambda: amity.execute(quick(), {"a": arrays(5)}), "amity.federation gives, got dict"),
+        (lambda: amity.execute(quick(), [arrays(5)]), "amity.federation gives, got list"),
+        (lambda: amity.execute("fedavg", own()), "described by amity.Run, got 'fedavg'"),
+        (lambda: amity.execute("fedavg"), "described by amity.Run, got 'fedavg'"),
+        (lambda: amity.execute(quick(), own(), model="mlp"), "builds your nn.Module, or a module, got 'mlp'"),
+        (lambda: amity.execute(quick(), own(), model=lambda: None), "must return an nn.Module, got NoneType"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_refused(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(amity.InputError, match=words):
+        call()
+
+
+def test_epochs_of_any_length_are_refused_in_one_line() -> None:
+    with pytest.raises(amity.InputError, match="local_epochs_range needs 1 <= LO <= HI"):
+        quick(local_epochs_range="1:" + "9" * 5000)
+    assert quick(local_epochs_range="01: 0009").who.local_epochs_range == (1, 9)

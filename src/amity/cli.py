@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import re
 import shlex
@@ -56,6 +57,8 @@ SOLVING = ("lr", "lr_decay", "optimizer", "batch", "epochs")
 
 def main() -> None:
     """Entry point: every error of input becomes one line on stderr and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without an R² must not cost the results of a run
     try:
         code = app(standalone_mode=False)
     except InputError as error:

@@ -125,6 +125,7 @@ class Run:
 def _span(text: str) -> tuple[int, int]:
     low, colon, high = text.partition(":")
     if colon and all(part.isascii() and part.strip().isdigit() for part in (low, high)):
+        low, high = (part.strip().lstrip("0")[:20] or "0" for part in (low, high))  # what is too large is refused later
         return int(low), int(high)
     raise InputError(f"local_epochs_range needs LO:HI, two whole numbers, got {text!r}: try 1:9")
 

@@ -60,6 +60,12 @@ def better(best: Best | None, round: int, accuracies: Sequence[float]) -> Best:
     return best
 
 
+def _sizes(weights: npt.ArrayLike) -> Floats:
+    """How large each weight is; one that is not finite, of a run that diverged, is as good as unknown."""
+    matrix = np.abs(np.asarray(weights, dtype=np.float64))
+    return np.where(np.isfinite(matrix), matrix, math.nan)
+
+
 def block_score(weights: npt.ArrayLike, groups: Sequence[int | None] | None) -> float | None:
     """Mean weight within groups, off the diagonal, over the mean weight between groups.
 
@@ -68,7 +74,7 @@ def block_score(weights: npt.ArrayLike, groups: Sequence[int | None] | None) -> 
     separation is a large number and not infinity. None where there is nothing to compare: no groups, one
     group, only groups of one, or nobody who listens to others at all.
     """
-    matrix = np.abs(np.asarray(weights, dtype=np.float64))  # [m, m]
+    matrix = _sizes(weights)  # [m, m]
     if groups is None:
         return None
     label = np.array([math.nan if group is None else group for group in groups], dtype=np.float64)  # [m]
@@ -88,7 +94,7 @@ def collaborators(weights: npt.ArrayLike) -> Floats:
     Weights count by size, scaled to sum 1 per row: equal weights on k clients give k. NaN for clients that
     were not asked and for rows of zeros.
     """
-    matrix = np.abs(np.asarray(weights, dtype=np.float64))  # [m, m]
+    matrix = _sizes(weights)  # [m, m]
     total = matrix.sum(axis=1, keepdims=True)
     total[total == 0] = math.nan
     share = matrix / total
@@ -121,7 +127,7 @@ class Wilcoxon(NamedTuple):
 
 
 def wilcoxon(a: Sequence[float], b: Sequence[float]) -> Wilcoxon:
-    """Do two methods differ over the same silos? Pairs are the silos' accuracies under either method.
+    """Do two methods differ over the same silos? Pairs are the silos' accuracies under either method. NaN without any.
 
     Exact for up to 25 differences without ties; otherwise the normal approximation with tie correction.
     """
@@ -135,7 +141,7 @@ def wilcoxon(a: Sequence[float], b: Sequence[float]) -> Wilcoxon:
     changed = difference[difference != 0]
     zeros = len(difference) - len(changed)
     if not len(changed):
-        return Wilcoxon(1.0, zeros)
+        return Wilcoxon(1.0 if zeros else math.nan, zeros)
     ties = len(np.unique(np.abs(changed))) < len(changed)
     how = "exact" if len(changed) <= 25 and not ties else "asymptotic"
     return Wilcoxon(float(signed_rank(changed, correction=False, method=how).pvalue), zeros)

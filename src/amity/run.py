@@ -167,6 +167,12 @@ def prepare(
     method: Method | None = None,
 ) -> Prepared:
     """Resolve and check everything that can be checked before round 1."""
+    _check_run(run)
+    if not isinstance(silos, Silos):
+        got = type(silos).__name__
+        raise InputError(
+            f"a run needs the silos that amity.federation gives, got {got}: try federation({{name: data}})"
+        )
     if method is not None and run.settings:
         raise InputError("settings go to a method named in the run, got a method of your own: set its fields instead")
     if run.engine == "ray":
@@ -204,6 +210,11 @@ def prepare(
     return Prepared(resolved, built, task, silos, fed, solver)
 
 
+def _check_run(run: object) -> None:
+    if not isinstance(run, Run):
+        raise InputError(f"a run is described by amity.Run, got {run!r}: try amity.Run('fedavg', rounds=20)")
+
+
 def execute(
     run: Run,
     silos: Silos | None = None,
@@ -223,7 +234,8 @@ def execute(
     builds your nn.Module, or a module whose weights everybody starts from. `method`: your own. `out`: a run
     directory; without one nothing is kept on disk. `on_round` sees each line of the record as it is written.
     """
-    prepared = prepare(run, silos or silos_of(run, data_dir), model=model, method=method)
+    _check_run(run)
+    prepared = prepare(run, silos_of(run, data_dir) if silos is None else silos, model=model, method=method)
     return carry_out(prepared, out=out, resume=resume, force=force, notify=notify, on_round=on_round)
 
 
@@ -390,8 +402,13 @@ def _task(run: Run, silos: Silos, model: Callable[[], nn.Module] | nn.Module | N
     elif isinstance(model, nn.Module):
         name, make = type(model).__name__, functools.partial(copy.deepcopy, model)
         start = model.state_dict() if start is None else start
-    else:
+    elif callable(model):
         name, make = getattr(model, "__name__", type(model).__name__), model
+    else:
+        raise InputError(
+            f"model needs a function that builds your nn.Module, or a module, got {model!r}: "
+            "leave it out for one that Amity has, and name that in the run: Run(model='mlp')"
+        )
     return name, Task(
         make, silos.shape, silos.classes, device=_device(run.device), start=start, train_loss=run.train_loss
     )

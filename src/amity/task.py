@@ -242,7 +242,11 @@ class Task:
     def _build(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            return self.make().to(self.device, self.dtype)
+            module = self.make()
+        if not isinstance(module, nn.Module):
+            got = type(module).__name__
+            raise InputError(f"a function that builds a model must return an nn.Module, got {got}: return the model")
+        return module.to(self.device, self.dtype)
 
     def _flat(self, module: nn.Module) -> Model:
         tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}

@@ -28,7 +28,7 @@ from amity.record.directory import (
     read_parts,
 )
 from amity.record.files import Array, load_arrays, load_json
-from amity.record.summary import TOLD, latest, summarise
+from amity.record.summary import SUMMED, TOLD, latest, summarise
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,13 @@ class Record:
     @cached_property
     def manifest(self) -> dict[str, Any] | None:
         """Who holds what, as `Silos.manifest` gives it; runs of earlier versions have none."""
-        return load_json(self.path / MANIFEST) if (self.path / MANIFEST).exists() else None
+        if not (self.path / MANIFEST).exists():
+            return None
+        manifest = load_json(self.path / MANIFEST)
+        silos = manifest.get("silos") if isinstance(manifest, dict) else None
+        if not isinstance(silos, list) or not all(isinstance(silo, dict) and "name" in silo for silo in silos):
+            raise _strange(self.path / MANIFEST)
+        return dict(manifest)
 
     @cached_property
     def weights(self) -> dict[int, Array]:
@@ -102,10 +108,16 @@ def read(path: str | Path) -> Record:
         raise InputError(f"the run in {path} cannot be read: {error}") from error
     facts = load_json(path / FACTS)
     if not isinstance(facts, dict) or not {"silos", *TOLD} <= facts.keys():
-        raise InputError(f"{path / FACTS} is not what `amity run` writes: the run cannot be read")
+        raise _strange(path / FACTS)
     silos = facts.pop("silos")
     summary = load_json(path / SUMMARY) if (path / SUMMARY).exists() else None
+    if summary is not None and (not isinstance(summary, dict) or not {*TOLD, *SUMMED} <= summary.keys()):
+        raise _strange(path / SUMMARY)
     return Record(path, config, facts, silos, lines, summary)
+
+
+def _strange(path: Path) -> InputError:
+    return InputError(f"{path} is not what `amity run` writes: the run cannot be read")
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

@@ -13,6 +13,20 @@ from amity.record.files import Array, plain
 TOLD = ("method", "data", "setting", "model", "clients", "seed", "engine", "version")
 """Facts that the summary repeats; `Recorder.create` needs them all. "groups" is used where it is given."""
 
+SUMMED = (
+    "rounds",
+    "bmta",
+    "last",
+    "worst",
+    "per_client",
+    "seconds",
+    "bytes_up",
+    "bytes_down",
+    "bytes_eval",
+    "block_score",
+)
+"""What every summary has beside them, also one of an earlier version."""
+
 NAMED = 5  # silos with a warning of their own, if their models have failed
 
 

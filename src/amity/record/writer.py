@@ -37,7 +37,7 @@ from amity.record.directory import (
     remove_run,
     weights_part,
 )
-from amity.record.files import append, load_json, plain, replace, replacing, save_arrays, sync, to_json
+from amity.record.files import append, load_json, plain, replace, replacing, save_arrays, sync, to_json, written_to
 from amity.record.lock import Lock
 from amity.record.reader import Record, read
 from amity.record.summary import TOLD, best_of, evaluated, latest, line_of, score_of, summarise, values_of
@@ -162,9 +162,10 @@ class Recorder:
         trouble = evaluate.attention_trouble([r["collaborators"] for r in recent], [len(r["epochs"]) for r in recent])
         if trouble is not None:
             line["warnings"].append(trouble)
-        if round.weights is not None:
-            append(self.path / PART, weights_part(round.round, round.weights.detach().cpu().numpy()))
-        append(self.path / LINES, to_json(line))
+        with written_to(self.path):
+            if round.weights is not None:
+                append(self.path / PART, weights_part(round.round, round.weights.detach().cpu().numpy()))
+            append(self.path / LINES, to_json(line))
         self.lines.append(line)
         if round.scores is None:
             return line
@@ -191,10 +192,11 @@ class Recorder:
         """Make this round the one to continue from. A crash leaves the old checkpoint or the new one."""
         if progress.round != len(self.lines):
             raise ValueError(f"a checkpoint of round {progress.round} needs that round recorded last")
-        for name in (LINES, PART):  # a checkpoint must not be ahead of what it refers to
-            if (self.path / name).exists():
-                sync(self.path / name)
-        save_checkpoint(self.path, progress, self._right, self.seconds)
+        with written_to(self.path):
+            for name in (LINES, PART):  # a checkpoint must not be ahead of what it refers to
+                if (self.path / name).exists():
+                    sync(self.path / name)
+            save_checkpoint(self.path, progress, self._right, self.seconds)
         self._saved = time.perf_counter()
 
     @property
@@ -211,12 +213,13 @@ class Recorder:
             self.close()
             return dict(load_json(self.path / SUMMARY))
         folder = self.path / MODELS
-        folder.mkdir(exist_ok=True)
-        for silo, state in models:
-            with replacing(folder / f"{self._files[silo]}.safetensors") as temporary:
-                save_file(apart(state), temporary)
-        summary = self._results()
-        (self.path / PART).unlink(missing_ok=True)
+        with written_to(self.path):
+            folder.mkdir(exist_ok=True)
+            for silo, state in models:
+                with replacing(folder / f"{self._files[silo]}.safetensors") as temporary:
+                    save_file(apart(state), temporary)
+            summary = self._results()
+            (self.path / PART).unlink(missing_ok=True)
         self.close()
         return summary
 
@@ -227,7 +230,8 @@ class Recorder:
 
     def interrupted(self) -> dict[str, Any] | None:
         """Leave a readable directory, with a summary of the rounds done if there are any."""
-        summary = self._results() if self.lines and not self.finished else None
+        with written_to(self.path):
+            summary = self._results() if self.lines and not self.finished else None
         self.close()
         return summary
 

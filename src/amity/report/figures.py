@@ -239,6 +239,7 @@ def weights(record: Record) -> Figure:
     order = _order(record)
     count = len(order)
     matrix = record.weights[max(record.weights)][np.ix_(order, order)].astype(np.float64)
+    matrix[~np.isfinite(matrix)] = np.nan  # of a run that diverged: no colour could tell
     groups = record.facts.get("groups") or [None] * count
     told = ["" if groups[silo] is None else f" (group {groups[silo]})" for silo in order]
     names = [escape(record.silos[silo]) + group for silo, group in zip(order, told, strict=True)]

@@ -84,6 +84,8 @@ def write_holdings(manifest: Mapping[str, Any], path: str | Path) -> Path:
 
 def _write(page: str, path: str | Path) -> Path:
     path = Path(path)
+    if path.is_dir():
+        raise InputError(f"cannot write the report to {path}, which is a directory: give a file, such as report.html")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
