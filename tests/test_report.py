@@ -229,6 +229,7 @@ def test_runs_of_one_method_are_told_apart(tmp_path: Path) -> None:
     assert labels([first, third, first]) == ["fedamp (run)", "fedavg", "fedamp (run) #2"]
     of_two = [a_run(tmp_path / folder / "fedamp", "fedamp", [(1, 1, 1, 1)]) for folder in ("one", "two")]
     assert labels(of_two) == ["one/fedamp", "two/fedamp"]
+    assert labels([of_two[0], first]) == ["one/fedamp", "fedamp (run)"]
 
 
 def test_a_run_that_was_stopped_says_so(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def labels(records: Sequence[Record]) -> list[str]:
 
 
 def _told_apart(method: str, path: Path, paths: Sequence[Path]) -> str:
-    """By as much of the end of its path as differs from that of every other directory."""
-    depth = 1
+    """By as much of the end of its path as differs from that of every other directory, its method's name aside."""
+    depth = 2 if path.name == method else 1
     while any(other.parts[-depth:] == path.parts[-depth:] for other in paths if other != path):
         depth += 1
     end = "/".join(path.parts[-depth:])
