@@ -184,7 +184,7 @@ def prepare(
     silos = silos.with_validation(share, run.seed).standardised()
     sampled = silos.participation if run.participation == "auto" else run.participation
     name, task = _task(run, silos, model)
-    solver = _solver(run, label, built, silos.sizes)
+    solver = solver_of(run, label, built, silos.sizes)
     if isinstance(built, Particular):
         built.accept(solver)
     if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
@@ -465,7 +465,7 @@ def _pooled(run: Run, silos: Silos) -> Silos:
     return silos.pooled()
 
 
-def _solver(run: Run, name: str, method: Method, sizes: Sequence[int]) -> Solver:
+def solver_of(run: Run, name: str, method: Method, sizes: Sequence[int]) -> Solver:
     """The method's own protocol, with what the run asks for in its place."""
     own = method.solver
     if run.optimizer not in ("auto", *method.optimizers):

@@ -24,7 +24,7 @@ from amity import evaluate
 from amity.config import Run
 from amity.errors import InputError
 from amity.experiments.spec import asked, key_of
-from amity.record import Record, replacing, score_of
+from amity.record import Record, evaluated, replacing, score_of
 
 Array = npt.NDArray[Any]
 
@@ -183,7 +183,7 @@ def _keep_weights(path: Path, record: Record) -> None:
 
 def _content(run: Run, record: Record, peak: float | None) -> dict[str, Any]:
     results, lines, score = record.results, record.lines, score_of(record.facts)
-    measured = [line for line in lines if line["mean"] is not None] or lines
+    measured = evaluated(lines)
     tested, trained = ([sum(silo[part]) for silo in (record.manifest or {})["silos"]] for part in ("test", "train"))
     best = next(line for line in lines if line["round"] == results["best_round"])
     chosen = next((line for line in lines if line["round"] == results.get("validated_round")), None)

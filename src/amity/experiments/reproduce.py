@@ -194,11 +194,11 @@ class Runner:
         from amity.data.settings import resolve
         from amity.methods import build
         from amity.models import make
-        from amity.run import _solver
+        from amity.run import solver_of
 
         for run in runs:
             method = build(run.method, run.settings)
-            solver = _solver(run, run.method, method, sizes=[1])  # they decide the batch only
+            solver = solver_of(run, run.method, method, sizes=[1])  # they decide the batch only
             if isinstance(method, Particular):
                 method.accept(solver)
             resolve(run.setting, run.data)
