@@ -142,13 +142,13 @@ def run_command(
     given: dict[str, str],
 ) -> None:
     """Run one method; writes a run directory with its models, record and report."""
-    file = {} if config is None else read_config(config)
-    known = {} if directory is None or not resume else _own_config(Path(directory))
+    file = _config(config)
+    known = _config(None, Path(directory)) if directory is not None and resume else {}
     name = method or file.get("method") or known.get("method")
     if name is None:
         raise InputError("run needs a METHOD, got none: see `amity methods`")
     target = _target(directory, lambda: _runs([name], given, file, settings or [])[0], name)
-    own = _own_config(target) if resume else {}
+    own = _config(None, target) if resume else {}
     if name != own.get("method", name):
         raise InputError(f"{target} has method = {own['method']!r}, got {name!r}: resume with the same method")
     runs = _runs([name], given, file, settings or [], {name: own})
@@ -175,7 +175,7 @@ def compare_command(
     --set key=value goes to every method that knows the key; --set METHOD.key=value to one, also for its lr,
     lr_decay, optimizer, batch and epochs.
     """
-    file = {} if config is None else read_config(config)
+    file = _config(config)
     names = list(methods or file.get("methods", []))
     if not names:
         raise InputError("compare needs METHOD METHOD ..., got none: see `amity methods`")
@@ -183,7 +183,7 @@ def compare_command(
         raise InputError(f"compare needs different methods, got {twice} more than once: leave one out")
     target = _target(directory, lambda: _runs(names, given, file, settings or [])[0], "compare")
     targets = [target / name for name in names]
-    begun = {place.name: _own_config(place) for place in targets} if resume else {}
+    begun = {place.name: _config(None, place) for place in targets} if resume else {}
     runs = _runs(names, given, file, settings or [], _agreed(begun))
     _carry_out(runs, targets, target / "report.html", resume=resume, force=force, data_dir=data_dir)
 
@@ -266,9 +266,11 @@ def _target(directory: str | None, first: Callable[[], Run], what: str) -> Path:
     return Path(f"runs/{what}-{_federation(first())}")
 
 
-def _own_config(target: Path) -> dict[str, Any]:
-    """The configuration of the run in a directory, with which it goes on."""
-    return read_config(target / "config.toml") if (target / "config.toml").is_file() else {}
+def _config(path: str | None, resumed: Path | None = None) -> dict[str, Any]:
+    """The config file; or that of the run in a directory, with which it goes on."""
+    if path is None and resumed is not None and (resumed / "config.toml").is_file():
+        path = str(resumed / "config.toml")
+    return {} if path is None else read_config(path)
 
 
 def _agreed(own: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
