@@ -37,8 +37,10 @@ without a GPU. It is made by `docs/reproduce.py`; a test fails when it is not up
 How to read it. The papers leave much unsaid (seeds, splits, rates), and size `cpu` has fewer rounds and epochs than the
 papers: compare the order of the methods, not the digits. BMTA is the papers' number: the best mean test accuracy over
 rounds, which chooses the round on test data; the last round's is beside it. A claim counts as *confirmed* where the
-mean over silos says so in every comparison that was run; each verdict says how many of them a test over silos supports
-(Wilcoxon's signed ranks; Mann and Whitney's ranks where settings are compared, whose silos are not the same).
+mean over silos says so in every comparison that was run, and verdicts say what was not run. *Clearly* is p < 0.05 over
+silos after Holm's correction over all comparisons of the claim: Wilcoxon's signed ranks, or Mann and Whitney's ranks
+where settings are compared, whose silos are not the same. Silos of several seeds are dealt anew and count each;
+hospitals, which are the same in every seed, count once.
 """
 
 

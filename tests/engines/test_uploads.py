@@ -154,7 +154,8 @@ class Peak:
     def _alive(self) -> dict[int, torch.UntypedStorage]:
         gc.collect()  # what a failed lift of another test has left in a cycle has no storage to look at
         tensors = [thing for thing in gc.get_objects() if type(thing) is Tensor and thing.device.type == "cpu"]
-        storages = {storage.data_ptr(): storage for storage in map(Tensor.untyped_storage, tensors)}
+        dense = [tensor for tensor in tensors if tensor.layout == torch.strided]
+        storages = {storage.data_ptr(): storage for storage in map(Tensor.untyped_storage, dense)}
         return {at: s for at, s in storages.items() if s.nbytes() >= self._least and at not in self._before}
 
 
