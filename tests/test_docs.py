@@ -52,6 +52,17 @@ def test_the_p_value_in_the_readme_is_recorded() -> None:
         assert p < float(bound), other
 
 
+def test_what_the_readme_says_of_the_hospitals_is_recorded() -> None:
+    root = DOCS.parent
+    readme = " ".join((root / "README.md").read_text(encoding="utf-8").split())
+    ((methods, seeds),) = re.findall(r"own/heart --size cpu`, (\d+) methods, two models, (\w+) seeds\)", readme)
+    with (root / "experiments/results/own/cpu/heart-worth.csv").open(encoding="utf-8", newline="") as file:
+        pairs = list(csv.DictReader(file))
+    assert len({line["row"] for line in pairs}) == int(methods) and len({line["column"] for line in pairs}) == 2
+    assert seeds == "five" and all(int(line["seeds"]) == 5 > int(line["seeds_that_gain"]) for line in pairs)
+    assert "no method gains over training alone at any hospital in every seed" in readme
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_and_its_options_are_there(name: str) -> None:
     text = (DOCS / "settings.md").read_text(encoding="utf-8")
