@@ -70,7 +70,7 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli, "_report", lambda records, path: None)
     monkeypatch.setattr(cli, "_run_directories", lambda path: [])
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
-    monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir: None)
+    monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir, labels: None)
     monkeypatch.setattr(cli, "_config", lambda path, resumed=None: config if path or resumed else {})
     monkeypatch.setattr(sys, "argv", ["amity", *words])
     with pytest.raises(SystemExit) as ended:
