@@ -211,6 +211,15 @@ def test_a_margin_is_part_of_the_test() -> None:
     )
 
 
+def test_a_claim_may_compare_a_row_with_itself_in_another_column() -> None:
+    found = {("good", "x"): [outcome([80, 90])], ("good", "y"): [outcome([84, 95])]}
+    claim = {"text": "it stays", "above": ["good"], "below": ["good"], "columns": ["x"], "than": "y", "within": 4.0}
+    told = _table(results(found, claims=[claim]))
+    assert "it stays: **not confirmed** (0 of 1 comparisons;" in told
+    assert "contrary: Good on Data X against Good on y -4.50 (p " in told
+    assert "it stays: **confirmed**" in _table(results(found, claims=[{**claim, "within": 5.0}]))
+
+
 def test_natural_silos_count_once_over_seeds() -> None:
     """Four hospitals in three seeds are four: p = 2 / 2^4, however many seeds say the same."""
     ours, alone = [10.0, 20, 30, 40], [9.0, 18, 27, 36]

@@ -93,22 +93,22 @@ class Results:
         columns = [column for column in self.columns if not output.columns or column in output.columns]
         return rows, columns
 
-    def pairs(self, one: str, other: str, column: str) -> list[tuple[Outcome, Outcome]]:
-        """Two rows' outcomes of the same seed, for every seed that both have."""
-        of_seed = {outcome.seed: outcome for outcome in self.seeds(other, column)}
+    def pairs(self, one: str, other: str, column: str, than: str = "") -> list[tuple[Outcome, Outcome]]:
+        """Two rows' outcomes of the same seed, for every seed that both have; the other's in column `than` if given."""
+        of_seed = {outcome.seed: outcome for outcome in self.seeds(other, than or column)}
         return [(outcome, of_seed[outcome.seed]) for outcome in self.seeds(one, column) if outcome.seed in of_seed]
 
-    def compared(self, one: str, other: str, column: str) -> Comparison:
-        """Two rows in a column, silo by silo where their silos hold the same data.
+    def compared(self, one: str, other: str, column: str, than: str = "") -> Comparison:
+        """Two rows in a column, silo by silo where their silos hold the same data; the other in column `than` if given.
 
         A silo of one seed is another one in the next seed, dealt anew. Natural silos are the same in all seeds: each
         counts once, with its mean, or a test would take four hospitals for twenty.
         """
-        ours, theirs = self.seeds(one, column), self.seeds(other, column)
+        ours, theirs = self.seeds(one, column), self.seeds(other, than or column)
         if ours and theirs and _dealt(ours[0]) != _dealt(theirs[0]):
             a, b = ([value for one in rows for value in one.accuracies if value == value] for rows in (ours, theirs))
             return Comparison(a, b, paired=False)
-        pairs = self.pairs(one, other, column)
+        pairs = self.pairs(one, other, column, than)
         silos = [list(zip(a.accuracies, b.accuracies, strict=True)) for a, b in pairs]  # [seed][silo]
         if pairs and str(pairs[0][0].content["resolved"].get("setting")) == "natural":
             silos = [

@@ -157,6 +157,7 @@ class Claim:
     below: tuple[str, ...]  # than each of these
     columns: tuple[str, ...] = ()  # all where none is named
     within: float = 0.0  # better, or worse by less than this many points
+    than: str = ""  # the column that those below are of, where it is another one
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,7 @@ class Experiment:
                 tuple(table["below"]),
                 tuple(table.get("columns", ())),
                 float(table.get("within", 0.0)),
+                str(table.get("than", "")),
             )
             for table in self.content.get("claims", [])
         )
@@ -441,7 +443,7 @@ def _check_listed(shape: _Shape, content: Mapping[str, Any]) -> None:
         for table in listed:
             for word in words:
                 shape.need(word in table, f"{word} in every [[{key}]]", table)
-            for word in ("kind", "name", "text", "against"):
+            for word in ("kind", "name", "text", "against", "than"):
                 told = table.get(word, "")
                 shape.need(isinstance(told, str), f"{word} in [[{key}]] to be text", told)
             for word in ("rows", "columns", "above", "below", "without"):
@@ -513,7 +515,8 @@ def _check_names(content: Mapping[str, Any], name: str) -> None:
         there("columns", table.get("columns", []), f"an output in {name}")
     for table in content.get("claims", []):
         there("rows", [*table["above"], *table["below"]], f"a claim in {name}")
-        there("columns", table.get("columns", []), f"a claim in {name}")
+        than = [table["than"]] if "than" in table else []
+        there("columns", [*table.get("columns", []), *than], f"a claim in {name}")
 
 
 def _known(what: str, words: Iterable[str], known: Iterable[str], *also: str) -> None:

@@ -33,7 +33,7 @@ def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]
         if column in concerned
         for above in claim.above
         for below in claim.below
-        if (compared := results.compared(above, below, column)).one and compared.other
+        if (compared := results.compared(above, below, column, claim.than)).one and compared.other
     }
     if not found:
         return []
@@ -50,9 +50,8 @@ def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]
     against: dict[str, list[str]] = {}
     for (above, below, column), compared in found.items():
         if margins[above, below, column] <= 0:
-            text = (
-                f"{experiment.label('rows', below)} {compared.difference:+.2f} (p {p_value(p[above, below, column])})"
-            )
+            whom = experiment.run_label(below, claim.than) if claim.than else experiment.label("rows", below)
+            text = f"{whom} {compared.difference:+.2f} (p {p_value(p[above, below, column])})"
             against.setdefault(experiment.run_label(above, column), []).append(text)
     contrary = [f"  - contrary: {who} against {', '.join(others)}" for who, others in against.items()]
     return [f"- {claim.text}: **{_verdict(held, len(found))}** {told}.", *contrary]
