@@ -591,3 +591,24 @@ def test_epochs_of_any_length_are_refused_in_one_line() -> None:
     with pytest.raises(amity.InputError, match="local_epochs_range needs 1 <= LO <= HI"):
         quick(local_epochs_range="1:" + "9" * 5000)
     assert quick(local_epochs_range="01: 0009").who.local_epochs_range == (1, 9)
+
+
+@pytest.mark.parametrize("settings", [[1], {1: 1}, "sigma=1"])
+def test_settings_are_options_by_name(settings):
+    with pytest.raises(amity.InputError, match="options by name"):
+        amity.Run("fedamp", settings=settings)
+
+
+def test_an_interruption_before_anything_has_begun_keeps_what_was_to_be_replaced(tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    amity.execute(quick("fedavg"), own(), model=linear, out=out)
+    before = sorted((path, path.stat().st_mtime_ns) for path in out.rglob("*"))
+
+    def stopped(*what, **options):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("amity.run.simulate", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        amity.execute(quick("fedavg"), own(), model=linear, out=out, force=True)
+    assert sorted((path, path.stat().st_mtime_ns) for path in out.rglob("*")) == before

@@ -108,6 +108,8 @@ class Run:
 
     def __post_init__(self) -> None:
         check(self)
+        if not isinstance(self.settings, Mapping) or not all(isinstance(key, str) for key in self.settings):
+            raise InputError(f"settings are a method's options by name, got {self.settings!r}: try {{'sigma': 50.0}}")
         _ = self.who  # refuse a bad range now, not in round 1
 
     @property

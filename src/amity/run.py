@@ -316,6 +316,10 @@ class _Log:
         """Whether the run was finished before and has no state to go on from."""
         return self.begun is None and self._opened is not None and self._opened.finished
 
+    def interrupted(self) -> None:
+        if self._opened is not None:  # else nothing has begun, and what --force was to replace stays
+            self._opened.interrupted()
+
     def close(self) -> None:
         if self._opened is not None:
             self._opened.close()
@@ -372,7 +376,7 @@ def _rounds(
     except KeyboardInterrupt:
         if progress is not None:
             log.save(progress)
-        log.recorder.interrupted()
+        log.interrupted()
         raise
     assert progress is not None  # a run has at least one round, done now or before
     return progress

@@ -116,6 +116,21 @@ VIOLATIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("silos", "words", "reason"),
+    [
+        (None, {}, "got NoneType"),
+        ("north", {}, "got str"),
+        ({"a": arrays()}, {"classes": "2"}, "whole number, got '2'"),
+        ({"a": arrays()}, {"classes": 2.0}, "whole number, got 2.0"),
+        ({"a": arrays()[:2]}, {"test_fraction": "x"}, "> 0 and < 1, got 'x'"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(silos, words, reason):
+    with pytest.raises(InputError, match=reason):
+        federation(silos, **words)
+
+
 @pytest.mark.parametrize(("silos", "reason"), VIOLATIONS.values(), ids=VIOLATIONS)
 def test_violations_name_the_silo_the_rule_and_the_remedy(silos, reason):
     with pytest.raises(InputError, match=reason) as caught:

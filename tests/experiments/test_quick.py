@@ -1,4 +1,4 @@
-"""Every experiment runs at size quick, in one go that shares its runs; about half an hour on two cores."""
+"""Every experiment runs at size quick, in one go that shares its runs; about ten minutes on two cores."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class Division(NamedTuple):
         The choice depends on the seed and the silo's name, not on the other silos. Every (n / count)-th of the
         examples in order of class, from a random start, at random within a class.
         """
-        if not 0 < self.test_fraction < 1:
-            raise InputError(f"the test fraction must be > 0 and < 1, got {self.test_fraction}: set it to 0.2")
+        if not isinstance(self.test_fraction, (int, float)) or not 0 < self.test_fraction < 1:
+            raise InputError(f"the test fraction must be > 0 and < 1, got {self.test_fraction!r}: set it to 0.2")
         n = len(y)
         if n < 2:
             raise InputError(f"silo {name!r} needs 2 examples or more to train and test on, got {n}: add some")

@@ -47,6 +47,10 @@ def federation(
     words of all silos in alphabetical order; or, with `classes=0`, quantities (regression). Examples have one shape
     in all silos, and every silo has some to train and some to test on.
     """
+    if classes is not None and type(classes) is not int:
+        raise InputError(f"classes must be a whole number, got {classes!r}: try classes=2, or 0 for quantities")
+    if not isinstance(silos, (Mapping, Sequence)) or isinstance(silos, str):
+        raise InputError(f"a federation is made of Silo or name -> arrays, got {type(silos).__name__}: use these")
     if isinstance(silos, Mapping):
         named, words = _from_mapping(silos, Division(seed, test_fraction), classes == 0)
     else:
