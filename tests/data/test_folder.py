@@ -183,6 +183,7 @@ def test_labels_are_what_the_user_says(read):
     assert counts.classes == 0 and sorted({*counts.train.y.tolist(), *counts.test.y.tolist()}) == [3.0, 7.0]
     grades = read({"a.csv": table(y=[1.5, 2] * 5)}, labels="classes")
     assert (grades.classes, grades.labels) == (2, ("1.5", "2")) and grades.train.y.dtype == torch.int64
+    assert read({"a.csv": table(y=["1.5", "x"] * 5)}, labels="classes").labels == ("1.5", "x")
     with pytest.raises(InputError, match="quantities must be finite numbers, got words"):
         read({"a.csv": table(y=["cat", "dog"] * 5)}, labels="quantities")
     with pytest.raises(InputError, match="labels of digits are classes"):
@@ -325,6 +326,8 @@ REFUSED = {
         {"a.csv": table(y=[1.5, 2] * 5), "b.csv": table(y=["ill", "2"] * 5)},
         "one kind in all silos, got 1.5 in .*a.csv and 'ill' in .*b.csv",
     ),
+    "a quantity that is none": ({"a.csv": table(y=["0.5", "<0.1"] * 5)}, "got 0.5 in .*a.csv and '<0.1' in .*a.csv"),
+    "an infinite quantity": ({"a.csv": table(y=["0.5", "inf"] * 5)}, "got 0.5 in .* and 'inf' in .*labels classes"),
     "codes": ({"a.csv": table(y=["01", "2"] * 5), "b.npz": npz(x=X, y=[1, 2] * 5)}, "'1' in .*b.npz and '01' in .*a"),
     "powers": ({"a.csv": table(y=["12e4", "120000"] * 5)}, "a label must be spelt in one way"),
     "too large a quantity": ({"a.csv": table(y=["1e400", "0.5"] * 5)}, "a.csv: quantities must fit.*got 1e400"),

@@ -21,6 +21,7 @@ Written = npt.NDArray[np.generic]
 Kind = Literal["auto", "classes", "quantities"]
 """What labels are; auto: quantities where one has a fraction, else classes."""
 
+_ONE_KIND = "labels must be of one kind in all silos"
 MISSING = {"", "?", "na", "n/a", "nan", "null"}
 
 # float() takes more than people mean: 1_0, infinity, digits of other scripts.
@@ -86,10 +87,15 @@ def number(silos: Mapping[str, Sequence[Written]], kind: Kind = "auto", *, by_na
             f"quantities must be finite numbers, got words for labels ({word!r} in {known[word]}): "
             "words are classes, do not ask for quantities"
         )
+    fraction = next((text for text in known if _is_fraction(text)), None) if kind == "auto" and not by_name else None
+    if fraction is not None and word is not None:  # <0.1 or a slip of the pen must not make classes of quantities
+        raise InputError(
+            f"{_ONE_KIND}, got {fraction} in {known[fraction]} and {word!r} in {known[word]}: write the same words or "
+            "numbers everywhere, or --labels classes if they are classes"
+        )
     if not by_name:
-        _check_kinds(parts, kind)
-    fractions = word is None and any(_is_fraction(text) for text in known)
-    if kind == "quantities" or (kind == "auto" and fractions and not by_name):
+        _check_kinds(parts)
+    if kind == "quantities" or fraction is not None:
         return Numbered([_quantities(part) for part in parts], 0, ())
     key = {text: Decimal(text) if is_number(text) and not by_name else text for text in known}
     names = _names(key, known)
@@ -113,25 +119,24 @@ def _is_fraction(text: str) -> bool:
     return is_number(text) and Decimal(text) != Decimal(text).to_integral_value()
 
 
-def _check_kinds(parts: Sequence[_Part], kind: Kind) -> None:
+def _check_kinds(parts: Sequence[_Part]) -> None:
     """Refuse a silo of numbers alone beside one of words alone: nobody knows which number is which word.
 
-    A silo that has both shows that the numbers are names too, such as grades 1, 2, x; fractions are none by themselves.
+    A silo that has both shows that the numbers are names too, such as grades 1, 2, x.
     """
     silos: dict[str, list[str]] = {}
     for where, texts, _ in parts:
         silos.setdefault(where, []).extend(texts)
     worded = {where: word for where, texts in silos.items() for word in texts if not is_number(word)}
-    both = any(is_number(text) for where in worded for text in silos[where])
+    if not worded or any(is_number(text) for where in worded for text in silos[where]):
+        return
     for where, texts in silos.items():
-        if worded and where not in worded and texts:
-            odd = next((text for text in texts if _is_fraction(text)), None) if kind == "auto" else None
-            if odd or not both:
-                other, word = next(iter(worded.items()))
-                raise InputError(
-                    f"labels must be of one kind in all silos, got {odd or texts[0]} in {where} and {word!r} in "
-                    f"{other}: write the same words or numbers everywhere"
-                )
+        if where not in worded and texts:
+            other, word = next(iter(worded.items()))
+            raise InputError(
+                f"{_ONE_KIND}, got {texts[0]} in {where} and {word!r} in {other}: write the same words or numbers "
+                "everywhere"
+            )
 
 
 def _quantities(part: _Part) -> Tensor:
