@@ -98,7 +98,7 @@ FORMS = {
 def test_every_form_gives_the_same_silo(read, files):
     source = read({**files, ".hidden": "", "south.csv": table()})
     assert [silo.name for silo in source.silos] == ["north", "south"]
-    assert (source.classes, source.labels) == (2, ("0", "1"))
+    assert (source.classes, source.labels, source.notes) == (2, ("0", "1"), ())
     assert whole(source) == whole(source, 1) == EXPECTED
     north = source.silos[0]
     divided = any("train" in name for name in files) or files.get("north.npz") == FORMS["npz halves"]["north.npz"]
@@ -188,6 +188,15 @@ def test_labels_are_what_the_user_says(read):
         read({"a.csv": table(y=["cat", "dog"] * 5)}, labels="quantities")
     with pytest.raises(InputError, match="labels of digits are classes"):
         load("digits", labels="quantities")
+
+
+def test_whole_numbers_that_hardly_repeat_are_said_to_be_classes(read):
+    """What a silo of prices would otherwise show is an accuracy near 0."""
+    prices = {f"{name}.csv": table(y=1000 + 7 * np.arange(10)) for name in "ab"}
+    (note,) = read(prices).notes
+    assert "20 examples have 10 different labels" in note and "--labels quantities" in note
+    assert deal(read(prices), "natural", None, 0).notes == (note,)
+    assert read(prices, labels="classes").notes == read(prices, labels="quantities").notes == ()
 
 
 def test_bytes_are_pixels(read):

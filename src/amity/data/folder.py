@@ -38,6 +38,7 @@ def read_folder(path: Path, division: Division, kind: labels.Kind = "auto") -> S
     except OSError as error:
         raise unreadable(Path(error.filename or path), error) from error
     parts = _alike([part for own in found.values() for part in own])
+    kind = "classes" if kind == "auto" and any(part.named for part in parts) else kind  # a folder per class is one
     marks = _numbered({str(entry): own for entry, own in zip(entries, found.values(), strict=True)}, kind)
     if marks.classes == 1:
         raise InputError(f"{path} must have two classes or more, found {marks.names[0]!r} only: check the labels")
@@ -49,14 +50,27 @@ def read_folder(path: Path, division: Division, kind: labels.Kind = "auto") -> S
         test.append(other)
     counts = [Own(name, len(a.y), len(b.y)) for name, a, b in zip(found, train, test, strict=True)]
     name = f"{FOLDER}{path}"
-    return Source(name, joined(train), joined(test), marks.classes, silos=tuple(counts), labels=marks.names)
+    notes = _doubts(marks) if kind == "auto" else ()
+    return Source(
+        name, joined(train), joined(test), marks.classes, silos=tuple(counts), labels=marks.names, notes=notes
+    )
 
 
 def _numbered(silos: Mapping[str, Sequence[Part]], kind: labels.Kind) -> labels.Numbered:
-    """A folder per class is a class, by its name."""
-    named = [part.named for own in silos.values() for part in own]
-    written = {where: [part.y for part in own] for where, own in silos.items()}
-    return labels.number(written, "classes" if kind == "auto" and any(named) else kind, by_name=all(named))
+    """Folders of images are classes by their names."""
+    by_name = all(part.named for own in silos.values() for part in own)
+    return labels.number({where: [part.y for part in own] for where, own in silos.items()}, kind, by_name=by_name)
+
+
+def _doubts(marks: labels.Numbered) -> tuple[str, ...]:
+    """Classes that look like quantities, by scikit-learn's rule: a silo's are more than half as many as its examples."""
+    count, different = sum(map(len, marks.parts)), sum(len(part.unique()) for part in marks.parts)
+    if not marks.classes or 2 * different <= count:
+        return ()
+    return (
+        f"{count} examples have {marks.classes} different labels, taken for classes: if they are quantities, "
+        "set --labels quantities",
+    )
 
 
 def _entries(path: Path, wanted: str) -> list[Path]:
