@@ -291,6 +291,8 @@ REFUSED = {
     "another format": ({"a.csv": table(), "b.tsv": "x"}, r"b.tsv must be a silo \(npz, csv, parquet, or a folder\)"),
     "two files in a silo": ({"a/one.csv": table(), "a/two.csv": table()}, "a must hold.*found one.csv, two.csv"),
     "test without train": ({"a/test.csv": table(), "a/other.csv": table()}, "a must hold train and test"),
+    "one silo's parts": ({"train.csv": table(), "test.csv": table()}, "found train and test, .*folder above"),
+    "one silo's images": ({**pictures("train"), **pictures("val")}, "found train and val, .*folder above"),
     "same name twice": ({"a.csv": table(), "a.npz": npz(x=X, y=Y)}, "names must differ, got 'a' 2 times"),
     "a name that is no name": ({"-a.csv": table()}, "name must start with a letter"),
     "one class": ({"a.csv": BAD, "b.csv": BAD}, "two classes or more, found 'cat' only"),

@@ -34,6 +34,7 @@ def read_folder(path: Path, division: Division, kind: labels.Kind = "auto") -> S
     try:
         names = [_name(entry) for entry in entries]
         check_names(names)
+        _check_level(path, names)
         found = {name: _silo(entry) for name, entry in zip(names, entries, strict=True)}
     except OSError as error:
         raise unreadable(Path(error.filename or path), error) from error
@@ -56,6 +57,16 @@ def read_folder(path: Path, division: Division, kind: labels.Kind = "auto") -> S
     )
 
 
+def _check_level(path: Path, names: Sequence[str]) -> None:
+    """Train and test side by side are no silos: one would learn from the other's tests."""
+    other = next((part for part in ("test", "val") if part in names), None)
+    if "train" in names and other:
+        raise InputError(
+            f"{path} must hold one file or folder per silo, found train and {other}, the parts of one: give the "
+            "folder above, with such a folder for each silo"
+        )
+
+
 def _numbered(silos: Mapping[str, Sequence[Part]], kind: labels.Kind) -> labels.Numbered:
     """Folders of images are classes by their names."""
     by_name = all(part.named for own in silos.values() for part in own)
@@ -63,7 +74,7 @@ def _numbered(silos: Mapping[str, Sequence[Part]], kind: labels.Kind) -> labels.
 
 
 def _doubts(marks: labels.Numbered) -> tuple[str, ...]:
-    """Classes that look like quantities, by scikit-learn's rule: a silo's are more than half as many as its examples."""
+    """Classes that look like quantities, by scikit-learn's rule: silos have more than half as many as examples."""
     count, different = sum(map(len, marks.parts)), sum(len(part.unique()) for part in marks.parts)
     if not marks.classes or 2 * different <= count:
         return ()
