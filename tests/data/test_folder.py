@@ -317,6 +317,12 @@ REFUSED = {
     "npz with NaN": ({"a.npz": npz(x=X * np.nan, y=Y)}, "a.npz, x: x must be finite, got NaN or infinity in row 0"),
     "npz with words": ({"a.npz": npz(x=X.astype(str), y=Y)}, "a.npz, x: must be floating point or uint8"),
     "npz with counts": ({"a.npz": npz(x=X.astype(np.int64), y=Y)}, "convert it to float32"),
+    "npz with a table of bytes": (
+        {"a.npz": npz(x=X.astype(np.uint8), y=Y)},
+        r"a.npz, x: uint8 must be pixels \[n, channels, height, width\], found shape \(10, 2\): .*float32",
+    ),
+    "npz with grey images": ({"a.npz": npz(x=np.zeros((10, 8, 8), np.uint8), y=Y)}, r"pixels .* \(10, 8, 8\)"),
+    "npz with channels last": ({"a.npz": npz(x=np.zeros((10, 8, 8, 3), np.uint8), y=Y)}, r"pixels .* \(10, 8, 8, 3\)"),
     "npz with few labels": ({"a.npz": npz(x=X, y=Y[:3])}, "a.npz, y: must be one label for each of 10 examples"),
     "other columns, after an npz": (
         {"a.npz": npz(x=X, y=Y), "b.csv": table(), "c.csv": table(header="b,a,label")},

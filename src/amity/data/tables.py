@@ -58,6 +58,12 @@ def _npz(path: Path) -> list[Part]:
 def _arrays(x: Written, y: Written, x_where: str, y_where: str, where: str) -> Part:
     if x.dtype.kind != "f" and x.dtype != np.uint8:
         raise InputError(f"{x_where} must be floating point or uint8, found {x.dtype}: convert it to float32")
+    # Codes scaled as pixels would all be -1, and nobody has images 4 pixels wide of more than 4 channels.
+    if x.dtype == np.uint8 and (x.ndim != 4 or x.shape[3] <= 4 < x.shape[1]):
+        raise InputError(
+            f"{x_where} uint8 must be pixels [n, channels, height, width], found shape {x.shape}: order the axes so, "
+            "or convert it to float32 if these are no pixels"
+        )
     with np.errstate(over="ignore"):  # infinity is refused below
         native = x.astype(np.float64 if x.dtype.itemsize > 8 else x.dtype.newbyteorder("="))  # torch knows no others
     examples = features(torch.from_numpy(native), x_where)
