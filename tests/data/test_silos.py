@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 from amity.contract import InputError, Silo, Split
@@ -388,6 +389,7 @@ def test_labels_may_be_words():
         (Pairs([{"x": 1, "y": 0}]), "'a', example 0: must be a pair x, y, got dict"),
         (Pairs([(torch.ones(2), torch.tensor([0, 1]))] * 3), r"labels must be \[n\], got shape \(3, 2\)"),
         (Pairs([(object(), 0)]), "'a' must hold arrays of numbers"),
+        (Pairs([(Image.new("RGB", (4, 4)), 0)] * 4), "'a', example 0: must be numbers, got a PIL image: .*ToTensor"),
         (Pairs([]), "'a', all: needs at least one example"),
         (Pairs(ITEMS[:1]), "'a' needs 2 examples or more"),
         ((Pairs(ITEMS), Pairs(ITEMS), Pairs(ITEMS)), "got 3 items"),

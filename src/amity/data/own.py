@@ -115,6 +115,12 @@ def _pairs(dataset: Dataset[Any], name: str) -> tuple[Tensor, Tensor | labels.Wr
     for place, item in enumerate(items):
         if not isinstance(item, (tuple, list)) or len(item) != 2:
             raise InputError(f"silo {name!r}, example {place}: must be a pair x, y, got {type(item).__name__}: wrap it")
+        # As arrays they would have their channels last, or numbers of a palette; torch's DataLoader refuses them too.
+        if type(item[0]).__module__.partition(".")[0] == "PIL":
+            raise InputError(
+                f"silo {name!r}, example {place}: must be numbers, got a PIL image: give the data set "
+                "transform=torchvision.transforms.ToTensor(), or convert it"
+            )
     if not items:
         return torch.empty(0, 1), torch.empty(0, dtype=torch.int64)
     examples = [_tensor(x, name) for x, _ in items]
