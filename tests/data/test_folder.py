@@ -312,6 +312,8 @@ REFUSED = {
     "not UTF-8": ({"a.csv": b"x,label\n1,\xff\n"}, "a.csv must be a csv file in UTF-8"),
     "an open quote": ({"a.csv": 'x,label\n1,"a\n'}, "a.csv must be a csv file"),
     "other columns": ({"a.csv": table(), "b.csv": table(header="b,a,label")}, "b.csv: columns.*found 'b' for 'a'"),
+    "a column too few": ({"a.csv": table(), "b.csv": "a,label\n1,0\n2,1\n"}, "b.csv: columns.*found nothing for 'b'"),
+    "a column too many": ({"a.csv": "a,label\n1,0\n2,1\n", "b.csv": table()}, "b.csv: columns.*found 'b' for nothing"),
     "more columns": ({"a.csv": table(), "b.npz": npz(x=np.ones((4, 3)), y=[0, 1] * 2)}, r"b.npz: .*\(2,\) of .*\(3,\)"),
     "npz without x": ({"a.npz": npz(y=Y)}, "a.npz must contain x and y, or x_train.*found y"),
     "npz with NaN": ({"a.npz": npz(x=X * np.nan, y=Y)}, "a.npz, x: x must be finite, got NaN or infinity in row 0"),

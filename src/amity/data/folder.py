@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from amity.contract import InputError, Split
@@ -144,16 +145,16 @@ def _alike(parts: Sequence[Part]) -> list[Part]:
     first = parts[0]
     titled = next((part for part in parts if part.columns), first)
     for part in parts:
-        if part.x.shape[1:] != first.x.shape[1:]:
-            wanted, got = tuple(first.x.shape[1:]), tuple(part.x.shape[1:])
-            raise InputError(
-                f"{part.where}: examples must have the shape {wanted} of {first.where}, found {got}: "
-                "give all silos the same features"
-            )
         if part.columns and part.columns != titled.columns:
-            wrong = next(pair for pair in zip(titled.columns, part.columns, strict=True) if pair[0] != pair[1])
+            pairs = zip_longest(map(repr, titled.columns), map(repr, part.columns), fillvalue="nothing")
+            wanted, got = next(pair for pair in pairs if pair[0] != pair[1])
             raise InputError(
-                f"{part.where}: columns must be those of {titled.where} in the same order, found {wrong[1]!r} "
-                f"for {wrong[0]!r}: rename or reorder them"
+                f"{part.where}: columns must be those of {titled.where} in the same order, found {got} for {wanted}: "
+                "give all silos the same columns"
+            )
+        if part.x.shape[1:] != first.x.shape[1:]:
+            raise InputError(
+                f"{part.where}: examples must have the shape {tuple(first.x.shape[1:])} of {first.where}, "
+                f"found {tuple(part.x.shape[1:])}: give all silos the same features"
             )
     return list(parts)
