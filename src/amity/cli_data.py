@@ -82,6 +82,7 @@ def fetch_command(
 
 
 def _fetch(entries: list[Entry], data_dir: str | None) -> None:
+    from amity.data.files import user_cache
     from amity.data.sources import fetch_into
 
     for entry in entries:
@@ -91,6 +92,11 @@ def _fetch(entries: list[Entry], data_dir: str | None) -> None:
         with shown_fetching() as notify:
             paths = fetch_into(entry, data_dir, notify)
         print(f"{entry.name}: {', '.join(map(str, paths)) or 'complete, nothing to fetch'}")
+        found = entry.find(data_dir)
+        if not data_dir and found and not found.paths[0].is_relative_to(user_cache()):
+            print(
+                f"  note: runs read {found.paths[0].parent} first: give them --data-dir {user_cache()} for these files"
+            )
 
 
 @app.command("verify")

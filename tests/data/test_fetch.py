@@ -234,13 +234,20 @@ def test_out_of_reach_and_absent_says_which_files_and_where(heart: Path, monkeyp
     assert "\n" not in message
 
 
-def test_the_command_fetches_and_tells(heart: Path, monkeypatch, capsys):
-    def amity(*words: str) -> tuple[object, str, str]:
+@pytest.fixture
+def amity(monkeypatch, capsys) -> Callable[..., tuple[object, str, str]]:
+    """The command: exit code, what it prints and what it complains of."""
+
+    def call(*words: str) -> tuple[object, str, str]:
         monkeypatch.setattr(sys, "argv", ["amity", *words])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         return (ended.value.code, *capsys.readouterr())
 
+    return call
+
+
+def test_the_command_fetches_and_tells(heart: Path, monkeypatch, amity):
     code, out, err = amity("data", "fetch", "heart", "--data-dir", "mine")
     assert code == 0 and out.startswith("heart: mine/heart-disease/processed.cleveland.data, ")
     assert [line.rpartition("/")[2] for line in err.splitlines()] == [f"{name} (0.0 MB)" for name in HOSPITALS]
@@ -250,3 +257,14 @@ def test_the_command_fetches_and_tells(heart: Path, monkeypatch, capsys):
     assert (code, out) == (2, "") and len(err.splitlines()) == 1
     for word in ("AMITY_OFFLINE", "processed.va.data", str(heart / "cache" / "amity" / "heart-disease")):
         assert word in err
+
+
+def test_files_that_come_before_the_fetched_ones_are_said(heart: Path, monkeypatch, amity):
+    """A subset in $AMITY_DATA is what runs read, whatever was fetched into the user cache."""
+    assert amity("data", "fetch", "heart", "--data-dir", "first")[1].count("\n") == 1
+    monkeypatch.setenv("AMITY_DATA", "first")
+    for _ in range(2):  # fetched, then complete
+        code, out, _ = amity("data", "fetch", "heart")
+        assert code == 0
+        assert f"runs read first/heart-disease first: give them --data-dir {heart / 'cache' / 'amity'}" in out
+    assert amity("data", "fetch", "heart", "--data-dir", "first")[1] == "heart: complete, nothing to fetch\n"
