@@ -102,9 +102,19 @@ def test_verify_tells_what_a_folder_holds(amity: Amity, tmp_path: Path) -> None:
     worked(said)
     assert said.out.splitlines() == [
         "folder:clinics: 44 train, 16 test, 2 classes",
+        "  classes: ill, well",
         *("  east: 16 train, 4 test", "  north: 16 train, 4 test", "  south: 12 train, 8 test"),
         "digits: 1,258 train, 539 test, 10 classes",
     ]
+
+
+def test_verify_names_some_of_many_classes(amity: Amity, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    rows = [f"{place},c{place % 23:02}" for place in range(92)]
+    (tmp_path / "own" / "north.csv").write_text("\n".join(["age,label", *rows]))
+    said = amity("data", "verify", "folder:own")
+    worked(said)
+    assert f"classes: {', '.join(f'c{place:02}' for place in range(20))} and 3 more\n" in said.out
 
 
 @needs_files

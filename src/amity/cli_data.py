@@ -36,6 +36,7 @@ Labels = Annotated[
     str, typer.Option("--labels", metavar="auto|classes|quantities", help="what the labels of folder:PATH are")
 ]
 LABELS = str(fields_of(Run)["labels"].default)
+NAMED = 20  # classes that are told by name
 Json = Annotated[bool, typer.Option("--json", help="for programs")]
 
 
@@ -148,6 +149,9 @@ def _told(source: Source, how: str) -> str:
     parts = {"train": source.train, "validation": source.val, "test": source.test}
     counts = ", ".join(f"{len(split.y):,} {part}" for part, split in parts.items() if split is not None)
     lines = [f"{counts}, {kind}{how}", *(f"  note: {note}" for note in source.notes)]
+    if source.labels:  # ill beside Ill, or a column that nobody meant, shows here
+        shown, more = source.labels[:NAMED], len(source.labels) - NAMED
+        lines.append(f"  classes: {', '.join(shown)}{f' and {more} more' if more > 0 else ''}")
     lines += [f"  {silo.name}: {silo.train:,} train, {silo.test:,} test" for silo in source.silos]
     return "\n".join(lines)
 

@@ -58,6 +58,8 @@ def _npz(path: Path) -> list[Part]:
 def _arrays(x: Written, y: Written, x_where: str, y_where: str, where: str) -> Part:
     if x.dtype.kind != "f" and x.dtype != np.uint8:
         raise InputError(f"{x_where} must be floating point or uint8, found {x.dtype}: convert it to float32")
+    if x.dtype == np.uint8 and x.ndim == 3:
+        x = x[:, None]  # grey images
     # Codes scaled as pixels would all be -1, and nobody has images 4 pixels wide of more than 4 channels.
     if x.dtype == np.uint8 and (x.ndim != 4 or x.shape[3] <= 4 < x.shape[1]):
         raise InputError(
