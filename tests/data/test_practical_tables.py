@@ -59,6 +59,19 @@ def test_where_classes_run_out_a_groups_silos_stay_alike_and_test_parts_follow_t
         assert ((of_group - of_group[0]).abs().sum(1) / 2 / of_group[0].sum() <= rounding).all()
     shares = 100 * train / train.sum(1, keepdim=True)
     assert ((test - shares).abs() < 1).all() and (test[train == 0] == 0).all()
+    dominating = [slice(0, 10), slice(10, 36), slice(36, 62)]
+    assert all(row[dominating[group]].sum() == 80 for row, group in zip(test, groups.tolist(), strict=True))
+
+
+def test_where_classes_run_out_every_class_is_tested_as_often_as_it_is_trained_on(numbered):
+    """A silo's 20 test examples of 52 other classes leave most of them out; which ones must be chance."""
+    source = numbered([1062] * 10 + [270, 1062] * 26, [120] * 62, "emnist")
+    off = []  # [silos of all seeds, classes]
+    for seed in range(20):
+        for silo in deal(source, "practical", 62, seed).silos[:10]:  # the digits' group
+            train, test = counts(silo.train, 62), counts(silo.test, 62)
+            off.append(test - 100 * train / train.sum())
+    assert torch.stack(off).mean(0).abs().max() < 0.15  # four standard deviations of a mean over 200 silos
 
 
 @pytest.mark.parametrize(("clients", "sizes"), [(31, [5, 13, 13]), (3, [1, 1, 1]), (10, [2, 4, 4])])

@@ -77,13 +77,17 @@ class Practical:
         for silo in order.tolist():
             quotas[silo] = plan.settle(wishes[silo], granted[silo] + left, int(groups[silo]))
             left = left + granted[silo] - quotas[silo]
+        train = apart(source.train.y, quotas, rng)
         for silo in (quotas != wishes).any(1).nonzero().flatten().tolist():
-            test_wishes[silo] = torch.tensor(proportionally(int(test_counts[silo]), quotas[silo].tolist()))
+            own = plan.owner == groups[silo]
+            for part in (own, ~own):
+                these = wishes[silo, part], quotas[silo, part]
+                test_wishes[silo, part] = _following(test_wishes[silo, part], *these, rng)
         test_quotas = torch.stack(
             [plan.settle(wish, test_stock, group) for wish, group in zip(test_wishes, groups.tolist(), strict=True)]
         )
         return Dealt(
-            train=apart(source.train.y, quotas, rng),
+            train=train,
             test=overlapping(source.test.y, test_quotas, rng),
             groups=groups.tolist(),
             notes=(
@@ -265,6 +269,22 @@ def _shared(wishes: Tensor, stock: Tensor) -> Tensor:
     for label in (wishes.sum(0) > stock).nonzero().flatten().tolist():
         granted[:, label] = torch.tensor(proportionally(int(stock[label]), wishes[:, label].tolist()))
     return granted
+
+
+def _following(test_wish: Tensor, wish: Tensor, quota: Tensor, rng: Generator) -> Tensor:
+    """A part's test examples, by the classes that a silo trains on where these are not the ones it wished for.
+
+    Every class has its share to within one example, and exactly on the mean: most of many classes get none of a few
+    test examples, and must not be the same ones at every silo. (Systematic sampling: a tick at every whole number and
+    a random start.)
+    """
+    planned = int(wish.sum())
+    if planned == 0:
+        return test_wish
+    count = int(test_wish.sum()) * int(quota.sum()) // planned  # fewer only if the training part is short as well
+    start = torch.rand((), generator=rng, dtype=torch.float64)
+    ends = (quota.cumsum(0).double() * count / max(1, int(quota.sum())) - start).ceil().long()
+    return torch.diff(ends, prepend=ends.new_zeros(1))
 
 
 def _dominating(counts: Tensor) -> Tensor:
