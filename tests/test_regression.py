@@ -148,6 +148,17 @@ def test_classes_and_constant_labels_stay() -> None:
     assert flat.scale == Scale(5.0, 1.0) and flat.train.y.tolist() == [0.0] * 4 and flat.test.y.tolist() == [1.0] * 4
 
 
+@pytest.mark.parametrize(("unit", "zero"), [(1.0, 8.0), (2.0, 0.0)])
+def test_the_hash_tells_labels_in_another_unit_apart(unit: float, zero: float) -> None:
+    """Standardised they are equal to the last bit, and a run on one must not be continued on the other."""
+    x, y = torch.zeros(4, 2), torch.tensor([1.0, 2.0, 4.0, 5.0], dtype=torch.float64)
+    one, other = (
+        amity.federation({"a": (x, labels, x, labels)}, classes=0).standardised() for labels in (y, unit * y + zero)
+    )
+    assert torch.equal(one.silos[0].train.y, other.silos[0].train.y)
+    assert one.sha256 != other.sha256
+
+
 def test_labels_are_standardised_before_they_are_rounded() -> None:
     x, y = torch.zeros(4, 2), 1.7e9 + torch.tensor([0.0, 0.0, 2.0, 2.0], dtype=torch.float64)
     (one,) = amity.federation({"a": (x, y, x, y)}, classes=0).standardised().silos

@@ -102,9 +102,11 @@ class Silos:
 
     @cached_property
     def sha256(self) -> str:
-        """A hash of every silo's name and data."""
+        """A hash of every silo's name and data, with the unit of its labels where they are quantities."""
         digest = hashlib.sha256(f"{self.classes}".encode())
         for silo in self.silos:
+            if not self.classes:
+                digest.update(f"/{tuple(silo.scale)}/".encode())  # standardised, labels are the same in every unit
             for part, split in parts(silo).items():
                 if split is not None:
                     digest.update(f"/{silo.name}/{part}/{tuple(split.x.shape)}/".encode())
