@@ -183,11 +183,13 @@ def test_a_network_by_spectra_is_its_layers_one_after_the_other(name, pictures):
     x = PICTURES[pictures]()
     module = make(name, tuple(x.shape[1:]), 10)()
     assert spectra_used(module, x)
-    found = gradients(module, x, module)
+    layers = torch.nn.Sequential.forward
+    found, plain = gradients(module, x, module), gradients(module, x, lambda x: layers(module, x))
     exact = make(name, tuple(x.shape[1:]), 10)().double()
     exact.load_state_dict(module.state_dict())
-    for a, b in zip(found, gradients(exact, x.double(), lambda x: torch.nn.Sequential.forward(exact, x)), strict=True):
-        assert (a - b).abs().max() <= 1e-5 * b.abs().max().clamp(min=1e-3)
+    for a, b, c in zip(found, plain, gradients(exact, x.double(), lambda x: layers(exact, x)), strict=True):
+        rounding = (b - c).abs().max()  # of the layers themselves: sums that cancel, differently on every machine
+        assert (a - c).abs().max() <= rounding + 1e-5 * c.abs().max().clamp(min=1e-3)
 
 
 def test_few_pictures_and_other_numbers_go_through_the_layers():
