@@ -60,7 +60,8 @@ class Run:
         0.2, "share of each silo's data held out where they bring no test part", above=0, below=1
     )
     labels: Literal["auto", "classes", "quantities"] = option(
-        "auto", "what the labels of folder:PATH are; auto: quantities (regression) where one has a fraction"
+        "auto",
+        "what the labels of folder:PATH are; auto: quantities (regression) if one has a fraction or they hardly repeat",
     )
     model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18; auto picks by the data")
     rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY)

@@ -190,13 +190,34 @@ def test_labels_are_what_the_user_says(read):
         load("digits", labels="quantities")
 
 
-def test_whole_numbers_that_hardly_repeat_are_said_to_be_classes(read):
-    """What a silo of prices would otherwise show is an accuracy near 0."""
+def test_whole_numbers_that_hardly_repeat_are_quantities(read):
+    """As classes they would show an accuracy near 0."""
     prices = {f"{name}.csv": table(y=1000 + 7 * np.arange(10)) for name in "ab"}
-    (note,) = read(prices).notes
-    assert "20 examples have 10 different labels" in note and "--labels quantities" in note
-    assert deal(read(prices), "natural", None, 0).notes == (note,)
-    assert read(prices, labels="classes").notes == read(prices, labels="quantities").notes == ()
+    source = read(prices)
+    (note,) = source.notes
+    assert source.classes == 0 and source.train.y.dtype == torch.float64
+    assert "20 examples have 10 different whole numbers" in note and "--labels classes" in note
+    assert deal(source, "natural", None, 0).notes == (note,)
+    told = [read(prices, labels=kind) for kind in ("classes", "quantities")]
+    assert [(source.classes, source.notes) for source in told] == [(10, ()), (0, ())]
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "said"),
+    [
+        (np.arange(10), 10, False),  # codes from 0 on
+        (1 + np.arange(10), 10, False),
+        (7 * np.arange(9), 9, False),  # too few to tell
+        (np.repeat(29 + np.arange(30), 2), 30, True),  # ages that repeat: nobody knows
+        (np.repeat(np.arange(30), 2), 30, True),  # codes, or days
+        (np.repeat(29 + np.arange(20), 2), 20, False),
+        ([f"w{i}" for i in range(30)], 30, False),  # words are no quantities
+    ],
+)
+def test_other_whole_numbers_are_classes_and_many_are_doubted(read, y, classes, said):
+    source = read({"a.csv": table(x=np.ones((len(y), 2)), y=y)})
+    assert source.classes == classes
+    assert [("--labels quantities" in note) for note in source.notes] == [True] * said
 
 
 def test_bytes_are_pixels(read):

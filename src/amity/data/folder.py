@@ -24,6 +24,7 @@ from amity.data.own import check_names
 from amity.data.sources import FOLDER, Own, Source, joined, scaled
 from amity.data.tables import Part
 
+FEW, MANY = 10, 20  # different whole numbers: with fewer they are classes, with more it is worth a word
 _TYPES = ", ".join(suffix.removeprefix(".") for suffix in tables.READERS)
 
 
@@ -41,7 +42,7 @@ def read_folder(path: Path, division: Division, kind: labels.Kind = "auto") -> S
         raise unreadable(Path(error.filename or path), error) from error
     parts = _alike([part for own in found.values() for part in own])
     kind = "classes" if kind == "auto" and any(part.named for part in parts) else kind  # a folder per class is one
-    marks = _numbered({str(entry): own for entry, own in zip(entries, found.values(), strict=True)}, kind)
+    marks, notes = _numbered({str(entry): own for entry, own in zip(entries, found.values(), strict=True)}, kind)
     if marks.classes == 1:
         raise InputError(f"{path} must have two classes or more, found {marks.names[0]!r} only: check the labels")
     splits = iter([Split(part.x, y) for part, y in zip(parts, marks.parts, strict=True)])
@@ -52,7 +53,6 @@ def read_folder(path: Path, division: Division, kind: labels.Kind = "auto") -> S
         test.append(other)
     counts = [Own(name, len(a.y), len(b.y)) for name, a, b in zip(found, train, test, strict=True)]
     name = f"{FOLDER}{path}"
-    notes = _doubts(marks) if kind == "auto" else ()
     return Source(
         name, joined(train), joined(test), marks.classes, silos=tuple(counts), labels=marks.names, notes=notes
     )
@@ -68,21 +68,27 @@ def _check_level(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def _numbered(silos: Mapping[str, Sequence[Part]], kind: labels.Kind) -> labels.Numbered:
-    """Folders of images are classes by their names."""
+def _numbered(silos: Mapping[str, Sequence[Part]], kind: labels.Kind) -> tuple[labels.Numbered, tuple[str, ...]]:
+    """The labels, and what was guessed of them. Folders of images are classes by their names.
+
+    Whole numbers are classes, but prices and blood counts are whole numbers too: those that hardly repeat, by
+    scikit-learn's rule of more than half, are quantities, unless they are codes from 0 or 1 on. Where many others
+    are taken for classes, that is said.
+    """
     by_name = all(part.named for own in silos.values() for part in own)
-    return labels.number({where: [part.y for part in own] for where, own in silos.items()}, kind, by_name=by_name)
-
-
-def _doubts(marks: labels.Numbered) -> tuple[str, ...]:
-    """Classes that look like quantities, by scikit-learn's rule: silos have more than half as many as examples."""
+    given = {where: [part.y for part in own] for where, own in silos.items()}
+    marks = labels.number(given, kind, by_name=by_name)
+    if kind != "auto" or not all(map(labels.is_number, marks.names)):
+        return marks, ()
     count, different = sum(map(len, marks.parts)), sum(len(part.unique()) for part in marks.parts)
-    if not marks.classes or 2 * different <= count:
-        return ()
-    return (
-        f"{count} examples have {marks.classes} different labels, taken for classes: if they are quantities, "
-        "set --labels quantities",
-    )
+    codes = any(marks.names == tuple(map(str, range(first, first + marks.classes))) for first in (0, 1))
+    found = f"{count} examples have {marks.classes} different whole numbers for labels"
+    if marks.classes >= FEW and 2 * different > count and not codes:
+        note = f"{found}, which hardly repeat, taken for quantities: if they are classes, set --labels classes"
+        return labels.number(given, "quantities"), (note,)
+    if marks.classes > MANY:
+        return marks, (f"{found}, taken for classes: if they are quantities, set --labels quantities",)
+    return marks, ()
 
 
 def _entries(path: Path, wanted: str) -> list[Path]:

@@ -19,7 +19,7 @@ Written = npt.NDArray[np.generic]
 """Labels of one part of one silo: text or finite numbers.  # [n]"""
 
 Kind = Literal["auto", "classes", "quantities"]
-"""What labels are; auto: quantities where one has a fraction, else classes."""
+"""What labels are; auto: quantities where one has a fraction, else classes, as far as `number` can tell."""
 
 _ONE_KIND = "labels must be of one kind in all silos"
 MISSING = {"", "?", "na", "n/a", "nan", "null"}
