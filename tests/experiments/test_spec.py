@@ -117,6 +117,26 @@ def test_every_run_can_be_built(name: str, size: str) -> None:
         assert cell.column in experiment.columns(size)
 
 
+@pytest.mark.parametrize("size", spec.SIZES)
+@pytest.mark.parametrize("name", ALL)
+def test_a_note_speaks_of_methods_that_are_run(name: str, size: str) -> None:
+    """Files that are like another take its notes over too, where nothing better is said."""
+    experiment = spec.read(name)
+    rows = experiment.content.get("rows", {})
+    for row in (row for row in rows if row not in experiment.rows(size) and "value" not in rows[row]):
+        label = re.escape(experiment.label("rows", row))
+        assert not re.search(rf"(?<![\w-]){label}(?![\w-])", experiment.note(size)), (row, experiment.note(size))
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if not name.startswith("own/")])
+def test_at_size_quick_a_small_cnn_takes_the_place_of_resnet18_and_the_note_says_so(name: str) -> None:
+    experiment = spec.read(name)
+    columns = experiment.content.get("columns", {})
+    large = [cell for cell in experiment.cells("quick") if columns[cell.column].get("model") == "resnet18"]
+    assert all(cell.options["model"] == "cnn-apple" for cell in large)
+    assert ("the smaller network of APPLE in place of ResNet18" in experiment.note("quick")) == bool(large)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_outputs_show_rows_and_columns_that_are_run(name: str) -> None:
     experiment = paper(name)
