@@ -40,7 +40,7 @@ rounds, which chooses the round on test data; the last round's is beside it. A c
 mean over silos says so in every comparison that was run, and verdicts say what was not run. *Clearly* is p < 0.05 over
 silos after Holm's correction over all comparisons of the claim: Wilcoxon's signed ranks, or Mann and Whitney's ranks
 where settings are compared, whose silos are not the same. Silos of several seeds are dealt anew and count each;
-hospitals, which are the same in every seed, count once.
+hospitals, which are the same in every seed, count once: of four no comparison can be clear, whatever is seen.
 """
 
 

@@ -485,6 +485,7 @@ ABOVE = f"{CLAIM}\nabove = ['fedavg']\nbelow = ['fedamp']"
         (f"{CLAIM}\nabove = 5\nbelow = ['fedamp']", "above in [[claims]] to be a list of names, got 5"),
         (f"{ABOVE}\ncolumns = 3", "columns in [[claims]] to be a list of names, got 3"),
         (f"{ABOVE}\nwithin = 'much'", "within in [[claims]] to be a number, got 'much'"),
+        (f"{ABOVE}\np = 'small'", "p in [[claims]] to be a number, got 'small'"),
         (f"{ABOVE}\nwithin = true", "within in [[claims]] to be a number, got True"),
         ("[paper_values.fedamp]\niid = [1, 2]", "paper_values.fedamp.iid to be a number or text, got [1, 2]"),
         ("[paper_values.fedamp]\niid = {b = 1}", "paper_values.fedamp.iid to be a number or text, got {'b': 1}"),

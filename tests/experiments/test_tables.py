@@ -199,6 +199,17 @@ def test_a_claim_is_clear_where_a_test_says_so_after_holms_correction() -> None:
     assert "all are better: **confirmed** (8 of 8 comparisons; 0 clearly so, 0 clearly not)" in told
 
 
+def test_a_claim_may_ask_for_a_p_value() -> None:
+    """Eight silos that all gain: p = 2 / 2^8. Told beside the p-values of all pairs where there is no other table."""
+    ahead = {("good", "x"): [outcome([a + 1 + i / 10 for i, a in enumerate(EIGHT)])], ("bad", "x"): [outcome(EIGHT)]}
+    claim = {"text": "clearly better", "above": ["good"], "below": ["bad"], "columns": ["x"], "p": 0.01}
+    of_pairs = {"outputs": [{"kind": "wilcoxon"}]}
+    assert "clearly better: **confirmed** (1 of 1" in _table(results(ahead, claims=[claim], **of_pairs))
+    told = _table(results(ahead, claims=[{**claim, "p": 0.001}], **of_pairs))
+    assert "clearly better: **not confirmed** (0 of 1" in told
+    assert "contrary: Good on Data X against bad +1.35 (p 0.0078)" in told
+
+
 def test_a_margin_is_part_of_the_test() -> None:
     """Every silo loses a little, clearly less than the claim allows."""
     close = {
@@ -285,6 +296,11 @@ def test_p_values_are_those_of_the_paired_test_and_silos_pair_within_a_seed() ->
     assert float(line["mean_difference"]) == pytest.approx(sum(a - b for a, b in pairs) / len(pairs), abs=1e-3)
     signs = {text.split("|")[1].strip(): ("+" in text, "−" in text) for text in parts[-1].splitlines()[2:]}
     assert signs == {"Good": (True, False), "bad": (False, True)}
+
+
+def test_equal_methods_are_told_as_equal() -> None:
+    which = results({(row, "x"): [outcome([80, 90])] for row in ("good", "bad")}, outputs=[{"kind": "wilcoxon"}])
+    assert _table(which).count("= 1.00") == 2
 
 
 JOINED = results(

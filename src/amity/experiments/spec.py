@@ -158,6 +158,7 @@ class Claim:
     columns: tuple[str, ...] = ()  # all where none is named
     within: float = 0.0  # better, or worse by less than this many points
     than: str = ""  # the column that those below are of, where it is another one
+    p: float = 1.0  # better, and by a test with at most this p-value
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,7 @@ class Experiment:
                 tuple(table.get("columns", ())),
                 float(table.get("within", 0.0)),
                 str(table.get("than", "")),
+                float(table.get("p", 1.0)),
             )
             for table in self.content.get("claims", [])
         )
@@ -448,7 +450,8 @@ def _check_listed(shape: _Shape, content: Mapping[str, Any]) -> None:
                 shape.need(isinstance(told, str), f"{word} in [[{key}]] to be text", told)
             for word in ("rows", "columns", "above", "below", "without"):
                 shape.texts(table.get(word, []), f"{word} in [[{key}]]")
-            shape.need(_number(table.get("within", 0)), f"within in [[{key}]] to be a number", table.get("within"))
+            for word in ("within", "p"):
+                shape.need(_number(table.get(word, 0)), f"{word} in [[{key}]] to be a number", table.get(word))
             file = table.get("name", "it")
             plain = re.fullmatch(r"\w[\w.-]*", file) is not None
             shape.need(plain, f"name in [[{key}]] to be a plain file name, of letters, digits, ., - and _", file)

@@ -23,7 +23,7 @@ def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]
     """The verdict, then what is contrary to the claim; nothing where nothing was compared.
 
     A claim holds in a comparison if the mean over silos and seeds says so. It is clear, for or against the claim, if a
-    test says so too, after Holm's correction over all comparisons of the claim.
+    test says so too, after Holm's correction over all comparisons of the claim. A claim may ask for such a p-value.
     """
     experiment = results.experiment
     concerned = claim.columns or tuple(experiment.content["columns"])
@@ -40,7 +40,8 @@ def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]
     margins = {cell: compared.difference + claim.within for cell, compared in found.items()}
     adjusted = evaluate.holm([compared.test(claim.within).p for compared in found.values()])
     p = dict(zip(found, adjusted, strict=True))
-    held = sum(margin > 0 for margin in margins.values())
+    holds = {cell: margin > 0 and not p[cell] > claim.p for cell, margin in margins.items()}
+    held = sum(holds.values())
     clear = [margin > 0 for cell, margin in margins.items() if p[cell] < 0.05]
     planned = len(concerned) * len(claim.above) * len(claim.below)
     of_all = "" if planned == len(found) else f" that were run, of {planned}"
@@ -49,7 +50,7 @@ def _judged(claim: Claim, results: Results, columns: Sequence[str]) -> list[str]
     )
     against: dict[str, list[str]] = {}
     for (above, below, column), compared in found.items():
-        if margins[above, below, column] <= 0:
+        if not holds[above, below, column]:
             whom = experiment.run_label(below, claim.than) if claim.than else experiment.label("rows", below)
             text = f"{whom} {compared.difference:+.2f} (p {p_value(p[above, below, column])})"
             against.setdefault(experiment.run_label(above, column), []).append(text)

@@ -8,6 +8,7 @@ from typing import Any
 from amity import evaluate
 from amity.experiments.reproduce import Results
 from amity.experiments.spec import Output
+from amity.experiments.tables.claims import claims
 from amity.experiments.tables.layout import markdown, p_value
 
 
@@ -19,6 +20,8 @@ def wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[str
         "Wilcoxon signed-rank tests over silos, two-sided, each method at its best round; p-values after Holm's "
         "correction over all pairs of a data set. A + says that the row's method is the better one on average.",
     ]
+    if all(other.kind != "table" for other in results.experiment.outputs):  # claims are told once
+        parts += claims(results, columns)
     lines: list[dict[str, Any]] = []
     apart = False
     for column in columns:
@@ -55,7 +58,8 @@ def wilcoxon(output: Output, results: Results) -> tuple[list[str], list[dict[str
                 else:
                     texts.append("")
                     continue
-                texts.append(f"{'+' if difference > 0 else '−'} {p_value(p)}")
+                sign = "=" if abs(difference) < 1e-9 else "+" if difference > 0 else "−"
+                texts.append(f"{sign} {p_value(p)}")
             body.append(texts)
         parts += [f"**{label('columns', column)}**", markdown(["", *(label("rows", row) for row in there)], body)]
     if apart:
