@@ -20,7 +20,7 @@ from synthetic import ROUNDS, experiment, outcome, results
 
 from amity.errors import InputError
 from amity.experiments import spec, tables
-from amity.experiments.figures import DRAWINGS, draw, paper
+from amity.experiments.figures import DRAWINGS, draw, paper, settings
 from amity.experiments.figures.view import View
 from amity.experiments.reproduce import Results
 from amity.experiments.spec import Output
@@ -260,6 +260,28 @@ def test_clients_show_every_silo_and_their_mean(tmp_path: Path) -> None:
     assert axes.lines[8].get_ydata() == pytest.approx(measured.mean(axis=1))
 
 
+def test_silos_of_all_methods_are_seen_on_one_axis(tmp_path: Path) -> None:
+    """Whose silos lie closer together could not be told from axes of their own."""
+    plan = experiment({"fedavg": {}, "fedamp": {}}, {"left": {}})
+    found = {(row, "left"): [outcome(tmp_path / row, level=level)] for row, level in (("fedavg", 10), ("fedamp", 90))}
+    low, high = panels(figure("clients", Results(plan, "cpu", found, {})))
+    assert low.get_ylim() == high.get_ylim()
+
+
+def test_silos_that_failed_do_not_squash_the_others(tmp_path: Path) -> None:
+    """Two of 60 far below: the axis begins above them, and a mark says how many there are."""
+    found = results(tmp_path, ROWS, {"left": {}}, silos=20)
+    failed = found.seeds("fedavg", "left")[0]
+    failed.content["best"]["accuracy"][:2] = [1.0, 2.0]
+    (axes,) = panels(figure("distribution", found))
+    hidden = [20 - len(dots.get_offsets()) for dots in axes.collections[::2]]  # beside each row's dots is its median
+    assert axes.get_xlim()[0] > 30 and hidden[1] >= 2 and sum(hidden) <= 3
+    assert [text.get_text().strip() for text in axes.texts] == [f"◂ {count}" for count in hidden if count]
+    assert "silos left of the axis" in [text.get_text() for text in axes.figure.legends[0].texts]
+    whole = figure("distribution", results(tmp_path, ROWS, {"left": {}}, silos=20))
+    assert not panels(whole)[0].texts and "silos left of the axis" not in str(whole.legends[0].texts)
+
+
 def test_distributions_show_every_silo(tmp_path: Path) -> None:
     found = results(tmp_path, ROWS, COLUMNS, seeds=2)
     first, second = panels(figure("distribution", found))
@@ -302,6 +324,14 @@ def test_schedulers_end_where_the_penalty_does(tmp_path: Path) -> None:
     root = 0.5**0.5
     assert cosine == pytest.approx([1, (1 + root) / 2, 0.5, (1 - root) / 2, 0, 0, 0, 0])
     assert exponential == pytest.approx([1, 1e-3**0.25, 1e-3**0.5, 1e-3**0.75, 0, 0, 0, 0])
+
+
+def test_bubbles_of_a_few_examples_are_still_seen() -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    settings._bubbles(axes, np.array([[6000, 10], [0, 1]]), [COLOURS[0]] * 2, 196 / 6000)
+    assert sorted(axes.collections[0].get_sizes()) == pytest.approx([1, 1, 196])
 
 
 def test_bubbles_are_as_large_as_the_counts(tmp_path: Path) -> None:

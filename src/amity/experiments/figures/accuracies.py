@@ -30,6 +30,7 @@ MEASURES = {
     "train_loss": "training loss",
 }
 """What a curve may show, and its axis."""
+MARK = 0.12  # of the axis: room for how many silos lie left of it
 DECADES = 100.0  # from the least to the greatest value: an axis over more is logarithmic
 
 
@@ -121,13 +122,19 @@ def distribution(view: View) -> Figure | None:
         return None
     rows = [row for row in view.rows if any(key[0] == row for key in found)]
     columns = [column for column in view.columns if any(key[1] == column for key in found)]
-    words = ["a silo", "quartiles and median", "mean"]
+    floors = {column: _floor([values for key, values in found.items() if key[1] == column]) for column in columns}
+    beyond = any(floor is not None for floor in floors.values())
+    words = ["a silo", "quartiles and median", "mean", *(["silos left of the axis"] if beyond else [])]
     across = len(columns) if len(columns) <= 4 else math.ceil(len(columns) / math.ceil(len(columns) / 4))
     drawn = paper.sheet(len(columns), across, 0.24 * len(rows) + 0.65, words, _width(len(columns)))
     for place, (axes, column) in enumerate(zip(drawn.axes, columns, strict=True)):
         for height, row in enumerate(rows):
             if (row, column) in found:
-                _box(axes, height, found[row, column], view.row_pens[row].colour)
+                _box(axes, height, found[row, column], view.row_pens[row].colour, floors[column])
+        if (floor := floors[column]) is not None:
+            high = max(values.max() for key, values in found.items() if key[1] == column)
+            axes.set_xlim(floor - MARK * (high - floor), high + 0.04 * (high - floor))
+            _beyond(axes, [found.get((row, column), np.empty(0)) for row in rows], floor)
         axes.set_yticks(range(len(rows)), [view.row(row) for row in rows])
         axes.tick_params(axis="y", labelleft=drawn.left(place), length=0)
         axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -135,8 +142,23 @@ def distribution(view: View) -> Figure | None:
         axes.locator_params(axis="x", nbins=4)
     drawn.titles([view.column(column) for column in columns])
     drawn.labels("test accuracy, %")
-    drawn.legend(_box_handles(), words)
+    drawn.legend(_box_handles()[: len(words)], words)
     return drawn.figure
+
+
+def _floor(rows: Sequence[Array]) -> float | None:
+    """Above the lowest twentieth of the silos, if they would take half of the axis: all others could not be read."""
+    values = np.concatenate(rows)
+    low, most, high = values.min(), float(np.percentile(values, 5)), values.max()
+    return most if high - low > 2 * (high - most) else None
+
+
+def _beyond(axes: Axes, rows: Sequence[Array], floor: float) -> None:
+    """How many silos of each row lie below the floor."""
+    white: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    for height, values in enumerate(rows):
+        if count := int((values < floor).sum()):
+            axes.text(axes.get_xlim()[0], height, f" ◂ {count}", va="center", fontsize=paper.SMALL, bbox=white)
 
 
 def _width(columns: int) -> float:
@@ -149,11 +171,12 @@ def _finite(values: Sequence[float]) -> Array:
     return array[np.isfinite(array)]
 
 
-def _box(axes: Axes, height: float, values: Array, colour: str) -> None:
+def _box(axes: Axes, height: float, values: Array, colour: str, floor: float | None) -> None:
     values = np.sort(values)
+    shown = values if floor is None else values[values >= floor]
     # Multiples of the golden ratio spread neighbours evenly and always the same way.
-    offsets = (np.arange(len(values)) * 0.6180339887 % 1 - 0.5) * (0.66 if len(values) > 2 else 0)
-    axes.scatter(values, height + offsets, s=5 if len(values) <= 50 else 2.5, color=colour, alpha=0.5, linewidths=0)
+    offsets = (np.arange(len(shown)) * 0.6180339887 % 1 - 0.5) * (0.66 if len(values) > 2 else 0)
+    axes.scatter(shown, height + offsets, s=5 if len(values) <= 50 else 2.5, color=colour, alpha=0.5, linewidths=0)
     low, median, high = np.percentile(values, [25, 50, 75])
     edge: dict[str, Any] = {"edgecolor": colour, "linewidth": 0.8}
     axes.barh(height, high - low, 0.66, low, facecolor=f"{colour}30", zorder=2.1, **edge)
@@ -173,6 +196,7 @@ def _box_handles() -> list[Any]:
         Line2D([], [], marker="o", markersize=2.5, color=grey, linestyle=""),
         Patch(facecolor=f"{grey}30", edgecolor=grey, linewidth=0.8),
         Line2D([], [], marker="D", linestyle="", **_MEAN),
+        Line2D([], [], marker="<", linestyle="", markersize=3, color=INK, markeredgewidth=0),
     ]
 
 
@@ -264,7 +288,7 @@ def clients(view: View) -> Figure | None:
         paper.whole_rounds(axes)
     drawn.titles([view.cell(row, column) for row, column, _ in shown])
     drawn.labels("round", "test accuracy of a silo, %")
-    drawn.level()
+    drawn.level(always=True)  # whose silos lie closer together
     drawn.legend([_plain("#7b8794", 0.6), _plain(INK, 1.8)], words)
     return drawn.figure
 

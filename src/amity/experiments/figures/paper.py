@@ -170,13 +170,13 @@ class Sheet:
             axes.set_xlabel(_wrapped(x, self.width - 0.3) if self.bottom(place) else "")
             axes.set_ylabel(_wrapped(y, self.height - 0.2) if self.left(place) else "")
 
-    def level(self) -> None:
-        """One y-axis for all panels, unless one of them would be squashed by it."""
+    def level(self, always: bool = False) -> None:
+        """One y-axis for all panels, unless one of them would be squashed by it and it need not be `always`."""
         if any(axes.get_yscale() != "linear" for axes in self.axes):
             return
         limits = [axes.get_ylim() for axes in self.axes]
         low, high = min(limit[0] for limit in limits), max(limit[1] for limit in limits)
-        if high - low > 1.6 * min(top - bottom for bottom, top in limits):
+        if not always and high - low > 1.6 * min(top - bottom for bottom, top in limits):
             return
         for place, axes in enumerate(self.axes):
             axes.set_ylim(low, high)

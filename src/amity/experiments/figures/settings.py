@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+LEAST = 1.0  # square points of a bubble: whoever holds a class is seen to, however little it is
 BUBBLES = 40  # silos or classes of which bubbles can be told apart; more are cells of a grid
 
 
@@ -111,7 +112,8 @@ def _group_colours(manifest: Mapping[str, Any]) -> list[str]:
 
 def _bubbles(axes: Axes, counts: Array, colours: list[str], scale: float) -> None:
     label, silo = np.nonzero(counts)
-    axes.scatter(silo, label, s=scale * counts[label, silo], c=[colours[place] for place in silo], linewidths=0)
+    sizes = np.maximum(scale * counts[label, silo], LEAST)
+    axes.scatter(silo, label, s=sizes, c=[colours[place] for place in silo], linewidths=0)
     axes.set_xlim(-0.8, counts.shape[1] - 0.2)
     axes.set_ylim(-0.8, counts.shape[0] - 0.2)
 
