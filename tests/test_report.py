@@ -167,6 +167,14 @@ def test_what_users_name_stays_text(records: list[Record], tmp_path: Path) -> No
     # Plotly renders tags inside its texts, so they are escaped there as well.
     texts = json.dumps(page.figures)
     assert "<img" not in texts and escape(EVIL)[:20] in texts
+    assert "&quot;" not in texts  # which Plotly would show as it stands
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 10])
+def test_few_rounds_have_a_tick_each(rounds: int, tmp_path: Path) -> None:
+    """Left to itself Plotly puts ticks at half rounds, which then read 0, 1, 1, 2, 2, 3, 3."""
+    record = a_run(tmp_path / "run", "fedavg", [(1, 1, 1, 1)] * rounds)
+    assert figures.curves([record])["layout"]["xaxis"]["dtick"] == 1
 
 
 def test_a_report_needs_nothing_from_elsewhere(records: list[Record], tmp_path: Path) -> None:
@@ -189,7 +197,7 @@ def test_the_heat_map_puts_groups_side_by_side(records: list[Record]) -> None:
     figure = figures.weights(records[1])
     order = [1, 3, 0, 2]
     heat = figure["data"][0]
-    assert heat["y"] == [f"{escape(SILOS[silo])} (group {GROUPS[silo]})" for silo in order]
+    assert heat["y"] == [f"{escape(SILOS[silo], quote=False)} (group {GROUPS[silo]})" for silo in order]
     expected = records[1].weights[2][np.ix_(order, order)]
     np.testing.assert_array_equal(np.array(heat["z"], dtype=np.float32), expected)
     assert heat["z"][0] == [None] * 4  # not asked
@@ -205,7 +213,7 @@ def test_the_heat_map_of_signed_weights_is_centred(records: list[Record]) -> Non
 
 def test_the_heat_map_without_groups_keeps_the_order(tmp_path: Path) -> None:
     figure = figures.weights(a_run(tmp_path, "fedamp", [(1, 1, 1, 1)], torch.eye(4), groups=None))
-    assert figure["data"][0]["x"] == [escape(silo) for silo in SILOS]
+    assert figure["data"][0]["x"] == [escape(silo, quote=False) for silo in SILOS]
     assert figure["data"][0]["zmax"] == 1.0 and figure["layout"]["shapes"] == []
 
 
@@ -327,6 +335,12 @@ def test_the_picture_of_who_holds_what() -> None:
     assert [line["x0"] for line in figure["layout"]["shapes"]] == [1.5]
     named = figures.holdings({**MANIFEST, "labels": ["cat", "<b>", "ox"]})
     assert named["data"][0]["y"] == ["cat", "&lt;b&gt;", "ox"]
+    long = [{**silo, "name": f"University hospital, ward {silo['name'][:1]}"} for silo in MANIFEST["silos"]]
+    drawn = figures.holdings({**MANIFEST, "silos": long, "labels": ["cat", "<b>", "an ox of some size"]})
+    across, down = drawn["layout"]["xaxis"], drawn["layout"]["yaxis"]
+    assert across["tickvals"] == drawn["data"][0]["x"] == [escape(silo["name"]) for silo in long]
+    assert across["ticktext"] == ["Universi… ward a", "Universi… ward &lt;", "Universi… ward c"]
+    assert down["ticktext"] == ["cat", "&lt;b&gt;", "an ox of…me size"]
     scattered = [{**silo, "group": group} for silo, group in zip(MANIFEST["silos"], (0, 1, 0), strict=True)]
     assert figures.holdings({**MANIFEST, "silos": scattered})["layout"]["shapes"] == []
 

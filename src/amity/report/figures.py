@@ -6,7 +6,7 @@ Plotly reads text as a small HTML, so every name that a user chose is escaped be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
+from html import escape as quoted
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,12 @@ BAR = {
     "nticks": 5,
 }
 NAMED = 24  # silos whose names fit along an axis
+FEW = 10  # rounds that each get a tick of their own: plotly would put ticks between them
+
+
+def escape(text: str) -> str:
+    """A text for plotly, which knows no &quot; and would show it as it stands."""
+    return quoted(text, quote=False)
 
 
 def _colour(position: int) -> str:
@@ -69,9 +75,10 @@ def curves(records: Sequence[Record]) -> Figure:
         traces.append(_curve(record, "mean", escape(name), _colour(position), dash))
     if len(records) == 1:
         traces.append(_curve(records[0], "worst", "worst silo", _colour(1), "dot"))
+    few = max((line["round"] for record in records for line in record.lines), default=0) <= FEW
     layout = _layout(
         400,
-        xaxis=_axis("round", rangemode="tozero", tickformat="d"),
+        xaxis=_axis("round", rangemode="tozero", tickformat="d", **({"dtick": 1} if few else {})),
         yaxis=_axis(f"mean test {TITLES[main_score(records)]}, %"),
         hovermode="x unified",
         showlegend=True,
@@ -187,9 +194,9 @@ def held(manifest: Mapping[str, Any]) -> list[list[int]]:
 def holdings(manifest: Mapping[str, Any]) -> Figure:
     """Who holds what: silos across, classes down, blank where a silo has none of a class."""
     counts = held(manifest)
-    silos = [escape(silo["name"]) for silo in manifest["silos"]]
+    silos = [silo["name"] for silo in manifest["silos"]]
     numbers = range(len(counts[0])) if manifest["classes"] else ["any"]
-    labels = [escape(str(label)) for label in manifest.get("labels") or numbers]
+    labels = [str(label) for label in manifest.get("labels") or numbers]
     of_class = list(zip(*counts, strict=True))  # [classes][m]
     tested = list(zip(*(silo["test"] for silo in manifest["silos"]), strict=True))
     top = max(max(row) for row in counts) or 1
@@ -198,8 +205,8 @@ def holdings(manifest: Mapping[str, Any]) -> Figure:
         "type": "heatmap",
         # Roots: beside a silo with 80 % of a class, one with 1 % is still seen.
         "z": [[count**0.5 if count else None for count in row] for row in of_class],
-        "x": silos,
-        "y": labels,
+        "x": [escape(silo) for silo in silos],
+        "y": [escape(label) for label in labels],
         "customdata": [[list(pair) for pair in zip(*both, strict=True)] for both in zip(of_class, tested, strict=True)],
         "hovertemplate": "%{x}, class %{y}: %{customdata[0]} to train, %{customdata[1]} to test<extra></extra>",
         "hoverongaps": False,
@@ -208,12 +215,11 @@ def holdings(manifest: Mapping[str, Any]) -> Figure:
         "zmax": top**0.5,
         "colorbar": {**BAR, "tickvals": [tick**0.5 for tick in ticks], "ticktext": [f"{tick:,}" for tick in ticks]},
     }
-    named = len(silos) <= NAMED
-    bare: Figure = {"type": "category", "showgrid": False, "showline": False, "ticks": ""}
+    bare: Figure = {"showgrid": False, "showline": False}
     layout = _layout(
         170 + min(20 * len(labels), 480),
-        xaxis=_axis("silo", showticklabels=named, tickangle=-45, **bare),
-        yaxis=_axis("class", autorange="reversed", showticklabels=len(labels) <= NAMED, **bare),
+        xaxis=_axis("silo", tickangle=-45, **_names(heat["x"], silos), **bare),
+        yaxis=_axis("class", autorange="reversed", **_names(heat["y"], labels), **bare),
         shapes=[_divider(at) for at in _between([silo["group"] for silo in manifest["silos"]])],
     )
     return {"data": [heat], "layout": layout}
@@ -230,8 +236,16 @@ def _divider(at: float) -> Figure:
     return {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
-def _short(name: str) -> str:
-    return escape(name if len(name) <= 16 else name[:15] + "…")
+def _names(values: Sequence[str], names: Sequence[str]) -> Figure:
+    """An axis of names, where there is room for them: long ones without their middle, as names differ at their ends."""
+    short = [name if len(name) <= 16 else f"{name[:8]}…{name[-7:]}" for name in names]
+    return {
+        "type": "category",
+        "tickvals": values,
+        "ticktext": [escape(name) for name in short],
+        "showticklabels": len(names) <= NAMED,
+        "ticks": "",
+    }
 
 
 def weights(record: Record) -> Figure:
@@ -257,11 +271,7 @@ def weights(record: Record) -> Figure:
         **_scale(matrix),
     }
     ticks: Figure = {
-        "type": "category",
-        "tickvals": names,
-        "ticktext": [_short(record.silos[silo]) for silo in order],
-        "showticklabels": named,
-        "ticks": "",
+        **_names(names, [record.silos[silo] for silo in order]),
         "showgrid": False,
         "showline": False,
         "constrain": "domain",

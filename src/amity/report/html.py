@@ -37,7 +37,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { padding: .4rem .6rem; text-align: right; border-bottom: 1px solid #e4e7eb; white-space: nowrap; }
 th:first-child { text-align: left; }
 thead th { color: #52606d; font-weight: 600; font-size: .9rem; border-bottom: 2px solid #cbd2d9; }
-tbody th { font-weight: 500; max-width: 22rem; white-space: normal; overflow-wrap: anywhere; }
+tbody th { font-weight: 500; min-width: 9rem; max-width: 22rem; white-space: normal; overflow-wrap: anywhere; }
 tr.best th, tr.best td { font-weight: 700; background: #eef6fb; }
 figure { margin: 0; min-width: 0; }
 .grid { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
