@@ -23,6 +23,7 @@ from amity import record
 from amity.contract import model_of
 from amity.data import Silos
 from amity.methods import METHODS, build
+from amity.methods.fedavg import FedAvg
 from amity.report import figures, write_report
 from amity.report.table import p_values
 from amity.run import carry_out, prepare
@@ -580,6 +581,8 @@ def test_a_run_is_not_resumed_with_other_data(tmp_path: Path) -> None:
         (lambda: amity.execute("fedavg"), "described by amity.Run, got 'fedavg'"),
         (lambda: amity.execute(quick(), own(), model="mlp"), "builds your nn.Module, or a module, got 'mlp'"),
         (lambda: amity.execute(quick(), own(), model=lambda: None), "must return an nn.Module, got NoneType"),
+        (lambda: amity.execute(quick(), own(), method="fedamp"), "amity.Method, got 'fedamp', without paired"),
+        (lambda: amity.execute(quick(), own(), method=FedAvg), "amity.Method, got FedAvg, the class itself"),
     ],
 )
 def test_what_is_of_the_wrong_kind_is_refused(call: Callable[[], Any], words: str) -> None:

@@ -173,6 +173,8 @@ def prepare(
         raise InputError(
             f"a run needs the silos that amity.federation gives, got {got}: try federation({{name: data}})"
         )
+    if method is not None:
+        _check_method(method)
     if method is not None and run.settings:
         raise InputError("settings go to a method named in the run, got a method of your own: set its fields instead")
     if run.engine == "ray":
@@ -213,6 +215,17 @@ def prepare(
 def _check_run(run: object) -> None:
     if not isinstance(run, Run):
         raise InputError(f"a run is described by amity.Run, got {run!r}: try amity.Run('fedavg', rounds=20)")
+
+
+def _check_method(method: object) -> None:
+    missing = [name for name in vars(Method) if not name.startswith("_") and not hasattr(method, name)]
+    if isinstance(method, type) or missing:
+        got = method.__name__ if isinstance(method, type) else repr(method)
+        why = f"without {', '.join(missing)}" if missing else "the class itself"
+        raise InputError(
+            f"method needs an object with the members of amity.Method, got {got}, {why}: "
+            "see examples/own_method.py; name a method that Amity has in the run: Run('fedamp')"
+        )
 
 
 def execute(
