@@ -663,6 +663,25 @@ def test_a_terminal_without_the_letters_still_shows_the_results(tmp_path: Path, 
     assert b"pfedatt" in done.stdout and b"report: report.html" in done.stdout
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+@pytest.mark.parametrize("words", [["methods"], ["methods", "--json"], ["--version"]])
+def test_output_that_finds_no_room_is_told_in_one_line(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "amity.cli", *words], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2 and done.stderr.startswith("amity: there is no room") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["methods"], ["methods", "--json"], ["--version"]])
+def test_a_reader_that_has_left_gets_no_traceback(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as pipe:
+        done = subprocess.run([sys.executable, "-m", "amity.cli", *words], stdout=pipe, stderr=subprocess.PIPE)
+    assert done.returncode == 1 and done.stderr == b""
+
+
 # Interrupted and resumed ----------------------------------------------------------------------------------------
 
 

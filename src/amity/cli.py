@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import io
 import json
+import os
 import re
 import shlex
 import sys
@@ -61,10 +63,17 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal without an R² must not cost the results of a run
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()  # what cannot be written is said now, not by the interpreter when it ends
     except InputError as error:
         code = _complain(str(error))
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EDQUOT):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest of the output has nowhere to go
+        gone = error.errno == errno.EPIPE  # `| head` has read enough
+        code = 1 if gone else _complain(f"there is no room to write ({error.strerror}): make some, or write elsewhere")
     except Exception as error:
         # typer carries its own copy of click, whose usage errors know their exit code and message
         if not callable(getattr(error, "format_message", None)):
