@@ -14,12 +14,15 @@ from rich.table import Table
 
 from amity.cli_data import DataDir, Json
 from amity.cli_progress import err, shown
+from amity.errors import InputError
 
 if TYPE_CHECKING:
     from amity.experiments.spec import Experiment
     from amity.run import Prepared
 
 out = Console()
+
+WIDE = 10_000  # columns: more than any table has
 
 
 def reproduce_command(
@@ -59,6 +62,10 @@ def reproduce_command(
     if not names:
         _list(folder, root, as_json)
         return
+    if as_json:
+        raise InputError(
+            "--json is for the list of experiments, got NAME too: leave one out; tables are written as CSV"
+        )
     experiments = [(experiment, _some(experiment, rows, columns, size)) for experiment in _chosen(names, root)]
     runner = reproduce.Runner(folder, _carry, data_dir, keep_runs)
     for experiment, asked in experiments:
@@ -135,7 +142,8 @@ def _list(folder: Path, root: Path | None, as_json: bool) -> None:
     for row in rows:
         counts = [f"{row[size]['recorded']}/{row[size]['runs']}" if size in row else "" for size in spec.SIZES]
         table.add_row(*(escape(row[key]) for key in ("name", "id", "title")), *counts)
-    out.print(table)
+    needed = Console(width=WIDE).measure(table).minimum
+    Console(width=max(out.width, needed)).print(table)  # names and numbers are never cut
 
 
 def _row(experiment: Experiment, folder: Path) -> dict[str, Any]:

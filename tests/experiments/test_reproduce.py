@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from amity import cli_reproduce
 from amity.cli import main
 from amity.config import Run
 from amity.data import sources
@@ -172,7 +174,7 @@ def test_an_interrupted_experiment_goes_on(root: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_writes_the_table_beside_the_papers_numbers(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
     assert _cli("reproduce", "us", "--from", root, "--out", out, "--size", "cpu", "--rows", "separate,heurfedamp") == 0
@@ -190,6 +192,12 @@ def test_the_command_writes_the_table_beside_the_papers_numbers(
     assert _cli("reproduce", "--from", root, "--out", out, "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert listed["name"] == "us/small" and listed["cpu"] == {"runs": 5, "recorded": 2}
+    monkeypatch.setattr(cli_reproduce, "out", Console(width=20))
+    assert _cli("reproduce", "--from", root, "--out", out) == 0
+    told = capsys.readouterr().out
+    assert "us/small" in told and "2/5" in told and "…" not in told
+    assert _cli("reproduce", "us/small", "--from", root, "--out", out, "--json") == 2
+    assert capsys.readouterr().err.startswith("amity: --json is for the list")
 
 
 def test_a_part_that_is_run_does_not_take_the_place_of_the_whole(root: Path, tmp_path: Path) -> None:
