@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -582,6 +583,7 @@ def test_a_run_is_not_resumed_with_other_data(tmp_path: Path) -> None:
         (lambda: amity.execute(quick(), own(), model="mlp"), "builds your nn.Module, or a module, got 'mlp'"),
         (lambda: amity.execute(quick(), own(), model=lambda: None), "must return an nn.Module, got NoneType"),
         (lambda: amity.execute(quick(), own(), method="fedamp"), "amity.Method, got 'fedamp', without paired"),
+        (lambda: amity.execute(quick(), own(), method=Mock(spec=FedAvg())), "amity.Method, got .*, no dataclass"),
         (lambda: amity.execute(quick(), own(), method=FedAvg), "amity.Method, got FedAvg, the class itself"),
     ],
 )

@@ -11,7 +11,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,7 +76,7 @@ class Result:
     def scores(self) -> dict[str, float]:
         """Each silo's score in the last round, in percent: accuracy, or R2 where labels are quantities.
 
-        NaN where it is undefined, or where the model has failed.
+        NaN where it is undefined. A model that has failed has the accuracy 0, and no R2 (NaN).
         """
         return dict(zip(self._models, map(_number, self.lines[-1][self.summary["score"]]), strict=True))
 
@@ -219,11 +219,12 @@ def _check_run(run: object) -> None:
 
 def _check_method(method: object) -> None:
     missing = [name for name in vars(Method) if not name.startswith("_") and not hasattr(method, name)]
-    if isinstance(method, type) or missing:
+    if isinstance(method, type) or missing or not is_dataclass(method):
         got = method.__name__ if isinstance(method, type) else repr(method)
-        why = f"without {', '.join(missing)}" if missing else "the class itself"
+        why = "the class itself" if isinstance(method, type) else "no dataclass"
+        why = f"without {', '.join(missing)}" if missing else why
         raise InputError(
-            f"method needs an object with the members of amity.Method, got {got}, {why}: "
+            f"method needs a dataclass's object with the members of amity.Method, got {got}, {why}: "
             "see examples/own_method.py; name a method that Amity has in the run: Run('fedamp')"
         )
 
