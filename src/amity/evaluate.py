@@ -126,17 +126,17 @@ class Wilcoxon(NamedTuple):
     zeros: int  # pairs without a difference: dropped before ranking
 
 
-def wilcoxon(a: Sequence[float], b: Sequence[float]) -> Wilcoxon:
+def wilcoxon(a: Sequence[float], b: Sequence[float], digits: int = 9) -> Wilcoxon:
     """Do two methods differ over the same silos? Pairs are the silos' accuracies under either method. NaN without any.
 
-    Exact for up to 25 differences without ties; otherwise the normal approximation with tie correction.
+    Exact for up to 25 differences without ties; otherwise the normal approximation with tie correction. Differences
+    that are equal to so many `digits` after the point are ties: binary fractions hide that 90.1 - 90.0 is 80.1 - 80.0.
     """
     if len(a) != len(b):
         raise ValueError(f"a paired test needs the same silos on both sides, got {len(a)} and {len(b)}")
     from scipy.stats import wilcoxon as signed_rank  # type: ignore[import-untyped, unused-ignore]  # slow to import
 
-    # 90.1 - 90.0 and 80.1 - 80.0 are a tie that binary fractions hide.
-    difference = np.round(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64), 9)
+    difference = np.round(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64), digits)
     difference = difference[~np.isnan(difference)]
     changed = difference[difference != 0]
     zeros = len(difference) - len(changed)

@@ -298,6 +298,17 @@ def test_p_values_are_those_of_the_paired_test_and_silos_pair_within_a_seed() ->
     assert signs == {"Good": (True, False), "bad": (False, True)}
 
 
+def test_what_rounding_leaves_of_a_tie_is_a_tie() -> None:
+    """Gains of 1/3 at three silos and a loss of 2/3 at a fourth, as records keep them: 66.6667 - 66.3333 is 0.3334.
+
+    Ranks 2, 2, 2 against 4: W = 4, its mean 5, its variance 7.5 less (27 - 3) / 48 for the tie.
+    """
+    good, bad = outcome([33.3333, 66.6667, 100.0, 0.0]), outcome([33.0, 66.3333, 99.6667, 0.6667])
+    which = results({("good", "x"): [good], ("bad", "x"): [bad]})
+    compared = which.compared("good", "bad", "x")
+    assert compared.test().p == pytest.approx(math.erfc(1 / math.sqrt(14)))
+
+
 def test_equal_methods_are_told_as_equal() -> None:
     which = results({(row, "x"): [outcome([80, 90])] for row in ("good", "bad")}, outputs=[{"kind": "wilcoxon"}])
     assert _table(which).count("= 1.00") == 2

@@ -28,6 +28,8 @@ from amity.record import Record, evaluated, replacing, score_of
 
 Array = npt.NDArray[Any]
 
+DIGITS = 4  # that are kept of a score
+EXACT = DIGITS - 1  # digits of a difference of two, so that what rounding leaves of equal fractions is no difference
 FEW = 20  # silos of which every round is kept; of more silos the best and the last round
 MOST = 200  # rounds whose weights are kept
 NEEDED = ("resolved", "notes", "silos", "seconds", "block_score", "best", "last", "validated", "warnings", "rounds")
@@ -240,7 +242,7 @@ def _pooled(values: Sequence[float | None] | None, counts: Sequence[int]) -> flo
 
 
 def _short(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else round(value, 4)
+    return None if value is None or math.isnan(value) else round(value, DIGITS)
 
 
 def _list(values: Sequence[float | None] | None) -> list[float | None]:

@@ -48,7 +48,7 @@ class Comparison(NamedTuple):
         """Whether one is better than the other, or worse by less than `within`."""
         shifted = [value + within for value in self.one]
         if self.paired:
-            return evaluate.wilcoxon(shifted, self.other)
+            return evaluate.wilcoxon(shifted, self.other, outcome.EXACT)
         return Wilcoxon(evaluate.rank_sum(shifted, self.other), 0)
 
 

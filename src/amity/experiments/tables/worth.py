@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amity import evaluate
-from amity.experiments.outcome import FEW
+from amity.experiments.outcome import EXACT, FEW
 from amity.experiments.reproduce import Results
 from amity.experiments.spec import Output
 from amity.experiments.tables.layout import NONE, cell, markdown, shown
@@ -15,7 +15,6 @@ from amity.options import unknown
 
 Gains = list[float]
 """A silo's gain in every seed, in percentage points; NaN where it has no test."""
-DIGITS = 3  # outcomes have four, so that what is left of equal fractions after rounding is no gain
 
 
 def worth(output: Output, results: Results) -> tuple[list[str], list[dict[str, Any]]]:
@@ -48,7 +47,7 @@ def _gains(results: Results, row: str, against: str, column: str) -> dict[str, G
     gains: dict[str, Gains] = {}
     for mine, alone in results.pairs(row, against, column):
         for silo, a, b in zip(mine.silos, mine.accuracies, alone.accuracies, strict=True):
-            gains.setdefault(silo, []).append(round(a - b, DIGITS))
+            gains.setdefault(silo, []).append(round(a - b, EXACT))
     return gains
 
 
@@ -94,7 +93,7 @@ def _by_chance(gains: Mapping[str, Mapping[str, Gains]]) -> str:
 
 def _over_seeds(gains: Sequence[float]) -> evaluate.Seeds:
     mean, deviation = evaluate.over_seeds(gains)
-    return evaluate.Seeds(round(mean, DIGITS) + 0.0, deviation)  # no -0.00
+    return evaluate.Seeds(round(mean, EXACT) + 0.0, deviation)  # no -0.00
 
 
 def _signed(gains: Sequence[float]) -> str:
