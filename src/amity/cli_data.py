@@ -94,10 +94,9 @@ def _fetch(entries: list[Entry], data_dir: str | None) -> None:
             paths = fetch_into(entry, data_dir, notify)
         print(f"{entry.name}: {', '.join(map(str, paths)) or 'complete, nothing to fetch'}")
         found = entry.find(data_dir)
-        if not data_dir and found and not found.paths[0].is_relative_to(user_cache()):
-            print(
-                f"  note: runs read {found.paths[0].parent} first: give them --data-dir {user_cache()} for these files"
-            )
+        if paths and found and found.paths[0].parent not in {path.parent for path in paths}:
+            first = found.paths[0].parent
+            print(f"  note: runs read {first} first: give them --data-dir {user_cache()} for these files")
 
 
 @app.command("verify")

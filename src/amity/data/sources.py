@@ -127,13 +127,14 @@ def _tensors(arrays: Arrays) -> dict[str, Tensor]:
 
 
 def fetch_into(entry: Entry, data_dir: str | Path | None, notify: Notify | None = None) -> list[Path]:
-    """Fetch the official files that are not there yet, or are damaged, into `data_dir`, else the user cache."""
+    """Fetch the official files that are not there yet, or are damaged, into `data_dir`; without one, those that are
+    nowhere yet, into the user cache."""
     if entry.official is None:
         return []
-    root = files.expanded(data_dir) if data_dir else files.user_cache()
+    roots = [files.expanded(data_dir)] if data_dir else files.search_path(None)
     layout, folders = entry.official.layouts[0], entry.official.folders
-    wanted = files.missing(layout, folders, [root]) + files.damaged(layout, folders, [root])
-    place = root / folders[0]
+    wanted = files.missing(layout, folders, roots) + files.damaged(layout, folders, roots)
+    place = roots[-1] / folders[0]
     try:
         return fetch(wanted, place, notify)
     except InputError as error:
