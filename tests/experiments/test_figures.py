@@ -260,6 +260,15 @@ def test_clients_show_every_silo_and_their_mean(tmp_path: Path) -> None:
     assert axes.lines[8].get_ydata() == pytest.approx(measured.mean(axis=1))
 
 
+@pytest.mark.parametrize("kind", ["curves", "distribution", "sweep", "clients"])
+def test_axes_of_quantities_are_not_called_accuracy(tmp_path: Path, kind: str) -> None:
+    found = results(tmp_path, ROWS, {"left": {}})
+    for outcomes in found.outcomes.values():
+        outcomes[0].content["score"] = "r2"
+    (axes, *_) = panels(figure(kind, found))
+    assert "R²" in axes.get_xlabel() + axes.get_ylabel() and "accuracy" not in axes.get_xlabel() + axes.get_ylabel()
+
+
 def test_silos_of_all_methods_are_seen_on_one_axis(tmp_path: Path) -> None:
     """Whose silos lie closer together could not be told from axes of their own."""
     plan = experiment({"fedavg": {}, "fedamp": {}}, {"left": {}})

@@ -298,6 +298,14 @@ def test_p_values_are_those_of_the_paired_test_and_silos_pair_within_a_seed() ->
     assert signs == {"Good": (True, False), "bad": (False, True)}
 
 
+def test_quantities_are_not_called_accuracies() -> None:
+    of_quantities = Outcome(Path("nowhere.json"), {**outcome([50, 60]).content, "score": "r2"})
+    assert _table(results({("good", "x"): [of_quantities]})).startswith(
+        "Best mean test R² over rounds, in percent, one"
+    )
+    assert _table(SEVERAL).startswith("Best mean test accuracy over rounds (BMTA), in percent, mean")
+
+
 def test_what_rounding_leaves_of_a_tie_is_a_tie() -> None:
     """Gains of 1/3 at three silos and a loss of 2/3 at a fourth, as records keep them: 66.6667 - 66.3333 is 0.3334.
 

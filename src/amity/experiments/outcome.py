@@ -52,6 +52,11 @@ class Outcome:
         return int(self.content["resolved"]["seed"])
 
     @property
+    def score(self) -> str:
+        """What its accuracies are: "accuracy", or "r2" where labels are quantities."""
+        return str(self.content.get("score", "accuracy"))
+
+    @property
     def silos(self) -> list[str]:
         return list(self.content["silos"])
 
@@ -198,6 +203,7 @@ def _content(run: Run, record: Record, peak: float | None) -> dict[str, Any]:
         "data_sha256": record.facts.get("sha256"),
         "silos": record.silos,
         "groups": record.facts.get("groups"),
+        "score": score,
         "seconds": round(results["seconds"], 1),
         "peak_gib": None if peak is None else round(peak, 2),
         "bytes_up": results["bytes_up"],

@@ -22,6 +22,7 @@ from amity.evaluate import Wilcoxon
 from amity.experiments import outcome
 from amity.experiments.outcome import Outcome
 from amity.experiments.spec import Cell, Experiment, Output, key_of
+from amity.metrics import TITLES
 
 if TYPE_CHECKING:
     from amity.data import Silos
@@ -77,6 +78,12 @@ class Results:
     def first(self, row: str, column: str) -> Outcome | None:
         """The outcome of the first seed; figures of single runs show it."""
         return next(iter(self.seeds(row, column)), None)
+
+    @property
+    def score(self) -> str:
+        """What tables and figures call the main score."""
+        found = {outcome.score for outcomes in self.outcomes.values() for outcome in outcomes}
+        return TITLES[found.pop()] if len(found) == 1 else "score"
 
     @property
     def rows(self) -> list[str]:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MEASURES = {
-    "mean": "mean test accuracy, %",
-    "pooled": "pooled test accuracy, %",
-    "worst": "worst silo's test accuracy, %",
+    "mean": "mean test {score}, %",
+    "pooled": "pooled test {score}, %",
+    "worst": "worst silo's test {score}, %",
     "loss": "test loss",
     "train_loss": "training loss",
 }
@@ -82,7 +82,7 @@ def curves(view: View) -> Figure | None:
         paper.whole_rounds(axes)
         _fade_scale(axes, measure, panels[panel].values())
     drawn.titles([view.column(panel) if by_row else view.row(panel) for panel in order])
-    drawn.labels("round", MEASURES[measure])
+    drawn.labels("round", MEASURES[measure].format(score=view.results.score))
     drawn.level()
     _legend(drawn, [pens[line] for line in lines], [label(line) for line in lines])
     return drawn.figure
@@ -141,7 +141,7 @@ def distribution(view: View) -> Figure | None:
         axes.grid(False, axis="y")
         axes.locator_params(axis="x", nbins=4)
     drawn.titles([view.column(column) for column in columns])
-    drawn.labels("test accuracy, %")
+    drawn.labels(f"test {view.results.score}, %")
     drawn.legend(_box_handles()[: len(words)], words)
     return drawn.figure
 
@@ -236,7 +236,7 @@ def sweep(view: View) -> Figure | None:
             bars = deviations if any(deviations) else None
             axes.errorbar(across, means, bars, **pen.line, capsize=2, elinewidth=0.8)
     drawn.titles([view.column(panel) for panel in lines] if serial else [""])
-    drawn.labels(str(view.option("xlabel", "value")), "best mean test accuracy, %")
+    drawn.labels(str(view.option("xlabel", "value")), f"best mean test {view.results.score}, %")
     drawn.level()
     _legend(drawn, [pens[name] if serial else view.column_pens[name] for name in names], labels)
     return drawn.figure
@@ -287,7 +287,7 @@ def clients(view: View) -> Figure | None:
         axes.plot(*_columns([pair for pair in pairs if pair[1] is not None]), color=INK, linewidth=1.8)
         paper.whole_rounds(axes)
     drawn.titles([view.cell(row, column) for row, column, _ in shown])
-    drawn.labels("round", "test accuracy of a silo, %")
+    drawn.labels("round", f"test {view.results.score} of a silo, %")
     drawn.level(always=True)  # whose silos lie closer together
     drawn.legend([_plain("#7b8794", 0.6), _plain(INK, 1.8)], words)
     return drawn.figure

@@ -13,6 +13,7 @@ from amity.experiments.reproduce import Results
 from amity.experiments.spec import Output
 from amity.experiments.tables.claims import claims
 from amity.experiments.tables.layout import NONE, cell, markdown, shown
+from amity.metrics import TITLES
 
 LONG = (
     "row",
@@ -55,7 +56,7 @@ def table(output: Output, results: Results) -> tuple[list[str], list[dict[str, A
                 texts.append(_reported(experiment.reported(row, column)))
         body.append(texts)
     parts = [
-        "Best mean test accuracy over rounds (BMTA), in percent" + _seeds_note(results) + ".",
+        f"Best mean test {results.score} over rounds{_bmta(results)}, in percent{_seeds_note(results)}.",
         markdown(heads, body),
         *claims(results, columns),
         *_more(results, rows, columns),
@@ -65,6 +66,10 @@ def table(output: Output, results: Results) -> tuple[list[str], list[dict[str, A
 
 def _reported(value: float | str | None) -> str:
     return NONE if value is None else value if isinstance(value, str) else f"{value:.2f}"
+
+
+def _bmta(results: Results) -> str:
+    return " (BMTA)" if results.score == TITLES["accuracy"] else ""
 
 
 def _seeds_note(results: Results) -> str:
