@@ -196,6 +196,7 @@ def test_whole_numbers_that_hardly_repeat_are_quantities(read):
     source = read(prices)
     (note,) = source.notes
     assert source.classes == 0 and source.train.y.dtype == torch.float64
+    assert read({"a.csv": table(y=25 + np.arange(10)), "b.csv": table(y=np.arange(10) ** 2)}).classes == 0
     assert "20 examples have 10 different whole numbers" in note and "--labels classes" in note
     assert deal(source, "natural", None, 0).notes == (note,)
     told = [read(prices, labels=kind) for kind in ("classes", "quantities")]
@@ -207,6 +208,7 @@ def test_whole_numbers_that_hardly_repeat_are_quantities(read):
     [
         (np.arange(10), 10, False),  # codes from 0 on
         (1 + np.arange(10), 10, False),
+        (np.delete(np.arange(20), [3, 7, 8]), 17, False),  # of which some happen to be missing
         (7 * np.arange(9), 9, False),  # too few to tell
         (np.repeat(29 + np.arange(30), 2), 30, True),  # ages that repeat: nobody knows
         (np.repeat(np.arange(30), 2), 30, True),  # codes, or days

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
 
@@ -81,7 +82,8 @@ def _numbered(silos: Mapping[str, Sequence[Part]], kind: labels.Kind) -> tuple[l
     if kind != "auto" or not all(map(labels.is_number, marks.names)):
         return marks, ()
     count, different = sum(map(len, marks.parts)), sum(len(part.unique()) for part in marks.parts)
-    codes = any(marks.names == tuple(map(str, range(first, first + marks.classes))) for first in (0, 1))
+    low, high = (Decimal(marks.names[end]) for end in (0, -1)) if marks.classes else (0, 0)
+    codes = low in (0, 1) and high < 2 * marks.classes  # of many classes, small silos have not all
     found = f"{count} examples have {marks.classes} different whole numbers for labels"
     if marks.classes >= FEW and 2 * different > count and not codes:
         note = f"{found}, which hardly repeat, taken for quantities: if they are classes, set --labels classes"
