@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from amity.bench.local import GEMM, Size, gemm, network, share_of_gemm, threads, threads_used
-from amity.bench.measure import Figures, Goal, Work, lazily
-from amity.engines.allocator import keep_freed_memory
+from amity.engines.local.allocator import keep_freed_memory
 from amity.models.fourier import convolve_pool_relu
+from benchmarks.local import GEMM, Size, gemm, network, share_of_gemm, threads, threads_used
+from benchmarks.measure import Figures, Goal, Work, lazily
 
 FIRST, POOL, SECOND, DENSE, ADAM = (
     "conv 1",
@@ -62,6 +62,7 @@ def steps(layer: str, order: str, batch: int, count: int) -> Work:
 
     def make() -> tuple[nn.Sequential, Tensor]:
         module = network(pool_first=True)[where]
+        assert isinstance(module, nn.Sequential)  # a slice of one is one
         x = torch.randn(batch, *shape)
         if order in (LAST, BLOCKS, SPECTRA):
             for p in module.parameters():

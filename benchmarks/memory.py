@@ -15,12 +15,13 @@ import sys
 from functools import partial
 
 from amity import models
-from amity.bench.measure import Figures, Goal, Repeat, Work
-from amity.bench.rounds import CLASSES, random_silos
-from amity.config import Participation
-from amity.engines.simulate import federation_of, simulate
+from amity.config.run import Participation
+from amity.engines.local.simulate import simulate
+from amity.federation.plan import federation_of
+from amity.learn.task import Task
 from amity.methods import build
-from amity.task import Task
+from benchmarks.measure import Figures, Goal, Repeat, Work, environment
+from benchmarks.rounds import CLASSES, random_silos
 
 CASES = {
     "100 silos, ResNet18": ("resnet18", (3, 32, 32), 100, 100, 1.0),
@@ -42,8 +43,8 @@ def baseline(case: str) -> None:
 
 def fresh(case: str, quick: bool) -> Figures:
     """In a process of its own, whose peak is nobody else's."""
-    command = [sys.executable, __file__, case, "quick" if quick else "full"]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [sys.executable, "-P", "-m", "benchmarks.memory", case, "quick" if quick else "full"]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment()).stdout
     figures: dict[str, float] = json.loads(told)
     return figures
 

@@ -3,7 +3,7 @@
     python benchmarks/mutate.py [--tool 60] [--seed 0] [--workers 2] [--json FILE] [--only TEXT]
 
 Two kinds of mutants. The tool's: a seeded sample of everything that cosmic-ray's own operators can do inside the
-functions of `methods/` and `attention.py`. Ours: mistakes that people make, each a replacement of one piece of text.
+functions of `methods/`. Ours: mistakes that people make, each a replacement of one piece of text.
 A mutant is killed when the tests of its file, or the laws for its method, fail. Survivors are listed. Mutants that
 cannot be told from the original are listed apart, with the reason.
 """
@@ -73,9 +73,9 @@ OURS: list[tuple[str, str, str, str]] = [
     ("methods/wrappers.py", "return train(task, model, turn)", "return model", "do not fine-tune"),
     ("methods/wrappers.py", "{**state, **model_of(upload)}", "{**client}", "keep the old copy"),
     ("methods/scaffold.py", '("control",)', "()", "do not roll the control variate back"),
-    ("attention.py", "(total / kept.sum(1))[:, None]", "1.0", "do not renormalise"),
-    ("attention.py", "rank.fill_diagonal_(math.inf)", "rank", "let the client itself lose"),
-    ("attention.py", "same + 1 if counts_self else same", "same", "ignore counts_self"),
+    ("methods/_attention.py", "(total / kept.sum(1))[:, None]", "1.0", "do not renormalise"),
+    ("methods/_attention.py", "rank.fill_diagonal_(math.inf)", "rank", "let the client itself lose"),
+    ("methods/_attention.py", "same + 1 if counts_self else same", "same", "ignore counts_self"),
 ]
 """(file, text, its replacement, what it is): every text must stand in its file exactly once."""
 
@@ -135,7 +135,7 @@ def of_the_tool(count: int, seed: int) -> list[Mutant]:
     # Two need arguments; decorators, exceptions, bits and identity of strings say nothing about mathematics.
     left_out = ("Variable", "Decorator", "Exception", "Shift", "Bit", "_Is", "Is_", "IsNot_")
     operators = [get_operator(name)() for name in operator_names() if not any(word in name for word in left_out)]
-    files = ["attention.py", *(f"methods/{file.name}" for file in sorted((SOURCE / "methods").glob("*.py")))]
+    files = [f"methods/{file.name}" for file in sorted((SOURCE / "methods").glob("*.py"))]
     found: list[tuple[str, int, int, int]] = []
     codes: dict[str, str] = {}
     for file in files:
@@ -170,16 +170,16 @@ def of_the_tool(count: int, seed: int) -> list[Mutant]:
 
 def tests_for(file: str) -> list[list[str]]:
     """pytest arguments, the quickest first: the file's own tests, then the laws for its method."""
-    stem = Path(file).stem
+    stem = Path(file).stem.lstrip("_")
     own = [str(path) for path in sorted((ROOT / "tests").rglob(f"test_{stem}.py"))]
     if stem == "wrappers":
-        return [["tests/methods/test_finetuned.py"], ["tests/test_contract.py", "-k", "fedavg"]]
+        return [["tests/methods/test_finetuned.py"], ["tests/methods/test_laws.py", "-k", "fedavg"]]
     if stem == "attention":
         methods = ("fedamp", "heurfedamp", "pfedatt", "fedacs", "twin")
         return [own, [f"tests/methods/test_{name}.py" for name in methods]]
     if stem.startswith("psgd"):
-        return [["tests/methods/test_psgd.py"], ["tests/test_contract.py", "-k", "psgd"]]
-    return [*([own] if own else []), ["tests/test_contract.py", "-k", stem]]
+        return [["tests/methods/test_psgd.py"], ["tests/methods/test_laws.py", "-k", "psgd"]]
+    return [*([own] if own else []), ["tests/methods/test_laws.py", "-k", stem]]
 
 
 def killed_by(mutant: Mutant, copy: Path) -> str | None:

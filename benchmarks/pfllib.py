@@ -1,6 +1,6 @@
 """FedAMP of PFLlib and of Amity: the same data, network, batch size, epochs and threads, in one go.
 
-    python benchmarks/pfllib.py --pfllib PATH [--repeats 5] [--json FILE] [--quick]
+    python -m benchmarks.pfllib --pfllib PATH [--repeats 5] [--json FILE] [--quick]
 
 PATH is your own checkout of https://github.com/TsingZ0/PFLlib. Its `system/main.py` is run as a separate program, in a
 temporary directory with the data files it expects; nothing is written into the checkout. It imports packages that its
@@ -26,12 +26,12 @@ import numpy as np
 from rich.console import Console
 from torch import nn
 
-from amity.bench.measure import Figures, Goal, Repeat, Work, lazily
-from amity.bench.rounds import CLASSES, rounds
-from amity.bench.show import run
 from amity.contract import InputError, Silo, Solver, Split
 from amity.data import deal, load
 from amity.methods import build
+from benchmarks.measure import Figures, Goal, Repeat, Work, lazily
+from benchmarks.rounds import CLASSES, rounds
+from benchmarks.show import run
 
 CHECKOUT = "AMITY_PFLLIB"  # the environment variable that tells every case's process where the checkout is
 NAME = "FashionMNIST"  # it chooses the network's size by the name of the data

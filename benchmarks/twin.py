@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amity import Run, execute, record
+from amity import Run, record, run
 
 SETTINGS = ("iid", "practical", "pathological")
 
@@ -82,7 +82,7 @@ def carry_out(asked: Asked) -> None:
     if complete(asked):
         return
     print(asked.path, file=sys.stderr, flush=True)
-    execute(asked.run, out=asked.path, resume=True)
+    run(asked.run, out=asked.path, resume=True)
 
 
 class Cell(NamedTuple):
@@ -109,7 +109,7 @@ def cell(out: Path, name: str, setting: str, row: str) -> Cell | None:
         means = [None if None in numbers else statistics.mean(numbers) for numbers in by_round]
         held = [list(one.lines[-1]["holds"].values()) for one in records if one.lines[-1].get("holds")]
         own = statistics.mean(words.count("own") for words in held) if held else None
-        return Cell([one.results["bmta"] for one in records], means, own)
+        return Cell([one.results["bmta"] or 0.0 for one in records], means, own)
 
     return max((seen(seeds) for seeds in candidates), key=lambda it: statistics.mean(it.bmta))
 

@@ -1,6 +1,7 @@
 """Your own method in one class: each client starts from the mean of its own model and everybody's mean.
 
-A method is six pure functions of explicit state. What crosses the wire is what `download` and `local` return.
+A method is six pure functions of explicit state. What crosses the wire is what `download` and `local` return;
+`upload_kinds` says what an upload must be.
 """
 
 from collections.abc import Callable
@@ -11,9 +12,9 @@ import torch
 from torch import Generator, Tensor
 
 import amity
-from amity.contract import model_of
-from amity.train import train
-from amity.vectors import weighted_mean
+from amity.contract import Kinds, kinds_like, model_of
+from amity.learn.train import train
+from amity.learn.vectors import weighted_mean
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Halfway:
         model = train(task, start, turn)
         return model, model
 
+    def upload_kinds(self, task: amity.Task, fed: amity.Federation, down: amity.Download) -> Kinds:
+        return kinds_like(task.initial(fed))  # a model; the server admits nothing else
+
     def aggregate(self, server: amity.State, who: Tensor, uploads: amity.State, round: int) -> amity.State:
         return {**server, **weighted_mean(uploads, server["sizes"][who])}
 
@@ -54,5 +58,5 @@ class Halfway:
 
 silos = amity.deal(amity.load("digits"), "practical", clients=20, seed=0)
 for name, method in {"alone": Halfway(0.0), "halfway": Halfway(0.5), "together": Halfway(1.0)}.items():
-    result = amity.execute(amity.Run(rounds=15), silos, method=method)
-    print(f"{name:9} {result.bmta:.1f} %")
+    result = amity.run(amity.Run(rounds=15), silos, method=method)
+    print(f"{name:9} {result.best:.1f} %")

@@ -20,7 +20,7 @@ def patients(sign: int, seed: int, count: int = 200) -> list[tuple[float, float,
 def write(path: Path, rows: list[tuple[float, float, str]]) -> None:
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as stream:
-        csv.writer(stream).writerows([("pressure", "sugar", "label"), *rows])
+        csv.writer(stream).writerows([("pressure", "sugar", "diagnosis"), *rows])
 
 
 class Records(Dataset[tuple[torch.Tensor, str]]):
@@ -46,10 +46,10 @@ with tempfile.TemporaryDirectory() as folder:
     write(Path(folder) / "north" / "train.csv", clinics["north"][:150])  # but north brings its own test part
     write(Path(folder) / "north" / "test.csv", clinics["north"][150:])
     (Path(folder) / "north.csv").unlink()
-    silos = amity.deal(amity.load(f"folder:{folder}"), "natural", clients=None, seed=0)
+    silos = amity.deal(amity.load(f"folder:{folder}", label="diagnosis"), "natural", clients=None, seed=0)
 
-result = amity.execute(run, silos)
-print(f"from files: {result.bmta:.1f} %, classes {', '.join(silos.labels)}")
+result = amity.run(run, silos)
+print(f"from files: {result.best:.1f} %, classes {', '.join(silos.labels)}")
 
-own = amity.federation({name: Records(rows) for name, rows in clinics.items()}, test_fraction=0.25)
-print(f"from data sets: {amity.execute(run, own).bmta:.1f} %, silos of {', '.join(map(str, own.sizes))}")
+own = amity.own_silos({name: Records(rows) for name, rows in clinics.items()}, test_fraction=0.25)
+print(f"from data sets: {amity.run(run, own).best:.1f} %, silos of {', '.join(map(str, own.sizes))}")

@@ -5,6 +5,7 @@ Tests never fetch from the internet, and what they cache is their own: decoded b
 
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ settings.register_profile(
 )
 settings.load_profile("amity")
 
-_CACHE = pytest.StashKey[tempfile.TemporaryDirectory]()
+_CACHE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,3 +36,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _CACHE in config.stash:
         config.stash[_CACHE].cleanup()
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A directory that is the current one and has the one for temporary files: what is left in it was left behind."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path

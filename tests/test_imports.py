@@ -16,30 +16,42 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 HEAVY = ("matplotlib", "nvflare", "pandas", "plotly", "ray", "sklearn")
 
-# Outer parts, which the inner ones do not know.
-OUTER = {"data", "record", "report", "run", "cli", "bench"}
+# The rooms around the three that must not know them: data, records, pages and whoever runs something.
+OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process"}
+OUTER |= {"comparison", "repeats", "result", "logs", "testing"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
+#
+#     errors, silo_data <- contract <- learn <- methods
+#                          contract <- learn <- federation <- engines
+#
 ALLOWED = {
-    "contract": {"errors"},
     "errors": set(),
-    "streams": {"contract"},
-    "options": {"errors"},
-    "config": {"errors", "options"},
-    "matrices": {"contract"},
-    "vectors": {"contract", "streams", "options"},
-    "descent": {"contract"},
-    "metrics": set(),
-    "task": {"contract", "streams", "options", "vectors", "descent", "metrics"},
-    "train": {"contract", "streams", "options", "vectors", "descent", "task"},
-    "attention": {"contract", "streams", "options", "vectors"},
-    "cloud": {"contract", "attention", "matrices", "task", "train", "vectors"},
+    "silo_data": set(),
+    "contract": {"errors", "silo_data"},
+    "config": {"errors"},
+    "free_memory": {"errors"},
+    "logs": {"errors"},
+    "statistics": set(),
+    "learn": {"contract", "errors"},
+    "methods": {"contract", "errors", "config", "learn"},
+    "models": {"contract", "errors", "config"},
+    "federation": {"contract", "errors", "config", "learn", "free_memory"},
+    "engines": {"contract", "errors", "config", "learn", "free_memory", "federation"},
+    "data": {"contract", "errors", "config", "learn", "free_memory"},
 }
 FORBIDDEN = {
-    "methods": {"engines"} | OUTER,
+    "methods": {"engines", "federation"} | OUTER,
+    "federation": {"methods", "engines"} | OUTER,
     "engines": {"methods"} | OUTER,
+    "record": {"methods", "engines", "data", "cli", "api", "running"},
+    "report": {"methods", "engines", "data", "cli", "api", "running"},
 }
-MEETING_PLACES = {"run", "cli", "bench", "__init__"}  # only these may see both methods and engines
+MEETING_PLACES = {"api", "prepare", "resolve", "running", "silo_process"}  # where methods, federation and engines meet
+MEETING_PLACES |= {"testing"}  # puts methods to their laws over every engine
+
+SILO_SIDE = {"federation/silo.py", "federation/stored_silo.py", "federation/hosting.py", "federation/secrets.py"}
+SERVER_SIDE = {"federation/server.py", "federation/admission.py", "federation/resume.py", "federation/course.py"}
 
 
 def part_of(file: Path) -> str:
@@ -72,6 +84,10 @@ def imported(source: str, package: tuple[str, ...]) -> set[str]:
             above = package[: len(package) - node.level + 1] if node.level else ()
             base = ".".join((*above, *filter(None, [node.module])))
             names |= {f"{base}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module":
+            names |= {
+                one.value for one in node.args[:1] if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
     return names
 
 
@@ -96,35 +112,62 @@ def test_the_reader_of_imports() -> None:
 from typing import TYPE_CHECKING
 import torch.nn
 from . import vectors
-from ..engines.simulate import simulate
+from ..engines.local.simulate import simulate
 if TYPE_CHECKING:
-    from amity.task import Task
+    from amity.learn.task import Task
 else:
-    import amity.train
+    import amity.learn.train
 def late():
-    from amity import run
+    from amity import running
+    importlib.import_module("ray")
+    importlib.import_module(name)
 """
     assert imported(source, ("amity", "methods")) == {
         "typing.TYPE_CHECKING",
         "torch.nn",
         "amity.methods.vectors",
-        "amity.engines.simulate.simulate",
-        "amity.train",
-        "amity.run",
+        "amity.engines.local.simulate.simulate",
+        "amity.learn.train",
+        "amity.running",
+        "ray",
     }
+
+
+def file_of(name: str) -> Path | None:
+    """The file that a dotted name of Amity is in: a module's own, or that of a name inside it."""
+    parts = name.split(".")
+    for end in range(len(parts), 1, -1):
+        place = ROOT.joinpath(*parts[1:end])
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.exists():
+                return file
+    return None
+
+
+def reached_from(first: Path) -> set[str]:
+    """All files of Amity that come with this one when it is imported, itself among them."""
+    reached: set[Path] = set()
+    ahead = {first}
+    while ahead:
+        reached |= ahead
+        names = {name for file in ahead for name in imports_of(file) if name.split(".")[0] == "amity"}
+        ahead = {file for file in map(file_of, names) if file is not None} - reached
+    return set(map(label, reached))
 
 
 @pytest.mark.parametrize("file", FILES, ids=label)
 def test_arrows_point_one_way(file: Path) -> None:
     part, known = part_of(file), parts_known_to(file)
-    assert "cli" not in known, "nobody imports cli"
-    if part != "cli":
+    assert "cli" not in known or part == "__main__", "nobody imports cli"
+    if part not in ("cli", "__main__"):
         assert "amity" not in known, "inside the package, import the module that defines the name"
     if part in ALLOWED:
         assert known <= ALLOWED[part], f"{part} may import {sorted(ALLOWED[part])} only"
     assert not known & FORBIDDEN.get(part, set()), f"{part} must not import {sorted(FORBIDDEN[part])}"
     if part not in MEETING_PLACES:
-        assert not {"methods", "engines"} <= known, "only run.py meets methods and engines"
+        met = known & {"methods", "federation", "engines"}
+        assert "methods" not in met or met == {"methods"}, f"methods meet the others in {sorted(MEETING_PLACES)} only"
+        assert "engines" not in met, f"only {sorted(MEETING_PLACES)} know engines"
 
 
 @pytest.mark.parametrize("part", FORBIDDEN)
@@ -139,9 +182,27 @@ def test_no_detour_around_the_arrows(part: str) -> None:
     assert not reached & FORBIDDEN[part], "reached through another part of the package"
 
 
-def test_nvflare_is_imported_in_one_file() -> None:
-    users = [label(f) for f in FILES if any(name.split(".")[0] == "nvflare" for name in imports_of(f))]
-    assert len(users) <= 1, users
+@pytest.mark.parametrize(
+    ("side", "other"),
+    [*((file, SERVER_SIDE) for file in sorted(SILO_SIDE)), *((file, SILO_SIDE) for file in sorted(SERVER_SIDE))],
+)
+def test_the_two_sides_do_not_know_each_other(side: str, other: set[str]) -> None:
+    """Not by a detour either: what they share are messages, the plan, and what lies below."""
+    assert not reached_from(ROOT / side) & other
+
+
+def test_both_sides_speak_the_same_messages() -> None:
+    for side in ("federation/silo.py", "federation/server.py"):
+        assert {"federation/messages.py", "federation/plan.py"} <= reached_from(ROOT / side)
+
+
+def test_packages_of_an_engine_stay_in_its_folder() -> None:
+    found: dict[str, set[str]] = {"ray": set(), "nvflare": set()}
+    for file in FILES:
+        for name in imports_of(file):
+            found.get(name.split(".")[0], set()).add(label(file))
+    assert found["ray"] and all(user.startswith("engines/ray/") for user in found["ray"]), found
+    assert not found["nvflare"], "no engine over NVIDIA FLARE yet"
 
 
 def test_import_is_light() -> None:
@@ -155,6 +216,7 @@ def test_all_equals_the_public_names() -> None:
     """The names are loaded when asked for: each must be there, and nothing else may be public."""
     listed = [name for names in amity._HOMES.values() for name in names]
     assert sorted(amity.__all__) == sorted(listed)
+    assert amity.__all__ == sorted(amity.__all__) and len(amity.__all__) <= 30
     assert all(getattr(amity, name).__name__ for name in amity.__all__ if name not in ("Model", "State"))
     submodules = {info.name for info in pkgutil.iter_modules(amity.__path__)}
     imported_for_itself = {"TYPE_CHECKING", "Any", "annotations", "importlib"}
@@ -165,7 +227,7 @@ def test_all_equals_the_public_names() -> None:
 def test_help_needs_no_torch() -> None:
     program = (
         "import sys; sys.argv = ['amity', '--help']\n"
-        "from amity.cli import main\n"
+        "from amity.cli.app import main\n"
         "try: main()\n"
         "except SystemExit as end: print(end.code, 'torch' in sys.modules)"
     )

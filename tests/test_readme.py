@@ -9,16 +9,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from torch import nn
 
-from amity import cli, cli_data, cli_reproduce, cli_settings
-from amity.bench import BENCHMARKS
-from amity.config import Run
+from amity.cli import app as cli
+from amity.cli import bench as cli_bench
+from amity.cli import data as cli_data
+from amity.cli import plan, running
+from amity.cli import report as cli_report
+from amity.cli import reproduce as cli_reproduce
+from amity.cli import settings as cli_settings
+from amity.config.run import Run
 from amity.data import SETTINGS, SOURCES
-from amity.data.settings import resolve
-from amity.experiments import reproduce
+from amity.data.settings.registry import resolve
 from amity.methods import METHODS
 from amity.models import MODELS
+from amity.papers import reproduce
+from benchmarks import BENCHMARKS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -50,8 +58,8 @@ def commands(text: str, program: str) -> Iterator[list[str]]:
 def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """The exit code of a command line that is read and checked, not carried out."""
 
-    def looked_at(runs: list[Run], targets: list[Path], report: Path, **how: Any) -> None:
-        for run in runs:
+    def looked_at(planned: list[tuple[Run, Path]], target: Path, **how: Any) -> None:
+        for run, _ in planned:
             assert run.data in SOURCES or run.data.startswith("folder:")
             assert resolve(run.setting, run.data) and run.model in ("auto", *MODELS)
 
@@ -59,19 +67,19 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
         assert all(name in BENCHMARKS or Path(name).is_file() for name in names)
 
     def dealt(run: Run, *how: Any) -> None:
-        looked_at([run], [], Path())
+        looked_at([(run, Path())], Path())
 
     config = {"method": "fedavg", "methods": ["fedavg", "separate"]}
-    monkeypatch.setattr(cli, "_carry_out", looked_at)
-    monkeypatch.setattr(cli, "_bench", known)
+    monkeypatch.setattr(running, "run_all", looked_at)
+    monkeypatch.setattr(cli_bench, "run_benchmarks", known)
     monkeypatch.setattr(cli_settings, "_look", dealt)
-    monkeypatch.setattr(reproduce.Runner, "complete", lambda *what: None)
+    monkeypatch.setattr(reproduce.Runner, "run_missing", lambda *what: None)
     monkeypatch.setattr(cli_reproduce, "show", lambda *what: None)
-    monkeypatch.setattr(cli, "_report", lambda records, path: None)
-    monkeypatch.setattr(cli, "_run_directories", lambda path: [])
+    monkeypatch.setattr(cli_report, "report", lambda records, path: None)
+    monkeypatch.setattr(cli_report, "run_directories", lambda path: [])
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
     monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir, labels: None)
-    monkeypatch.setattr(cli, "_config", lambda path, resumed=None: config if path or resumed else {})
+    monkeypatch.setattr(plan, "config_of", lambda path, resumed=None: config if path or resumed else {})
     monkeypatch.setattr(sys, "argv", ["amity", *words])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -153,6 +161,20 @@ def test_commands_are_understood(
     line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert understood(shlex.split(line), monkeypatch) == 0, capsys.readouterr().err
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With some data and a network in place of the reader's own."""
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 4)).astype("float32"), rng.integers(0, 2, 40)
+    names: dict[str, Any] = {"x_train": x[:30], "y_train": y[:30], "x_test": x[30:], "y_test": y[30:]}
+    names["MyNetwork"] = lambda: nn.Linear(4, 2)
+    monkeypatch.chdir(tmp_path)
+    exec(code.replace("...", "(x_train, y_train, x_test, y_test)"), names)
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["both", "mine"]
+    assert {"report.html", "results.json"} <= {path.name for path in (tmp_path / "runs" / "both").iterdir()}
+    assert list(names["both"].results) == ["heurfedamp", "separate"]
 
 
 def test_make_targets_exist() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from listening import recorded
 from sklearn import metrics as reference
 from small import FEATURES, NAMES, SIZES, run
 from torch import nn
@@ -16,10 +17,10 @@ from torch import nn
 import amity
 from amity.contract import InputError, Scale, Silo, Split
 from amity.data import Silos
+from amity.learn.metrics import of_quantities
+from amity.learn.streams import stream
+from amity.learn.task import Task
 from amity.methods import METHODS
-from amity.metrics import of_quantities
-from amity.streams import stream
-from amity.task import Task
 
 
 def linear() -> nn.Module:
@@ -41,7 +42,7 @@ def silo(name: str, size: int, *, unit: float = 1.0, zero: float = 0.0, noise: f
 
 def silos(unit: float = 1.0, zero: float = 0.0, noise: float = 0.1) -> Silos:
     made = [silo(name, size, unit=unit, zero=zero, noise=noise) for name, size in zip(NAMES, SIZES, strict=True)]
-    return amity.federation(made, classes=0)
+    return amity.own_silos(made, classes=0)
 
 
 def quick(method: str, **options: object) -> amity.Run:
@@ -89,12 +90,12 @@ def test_a_silo_whose_model_diverges_is_not_left_out(engine: str) -> None:
     train, test = (Split(part.x * 1e30, part.y) for part in (made[1].train, made[1].test))
     made[1] = Silo("b", train, test)
     run = quick("separate", engine=engine, lr=0.01, optimizer="sgd", rounds=2)
-    result = amity.execute(run, amity.federation(made, classes=0))
+    result = amity.run(run, amity.own_silos(made, classes=0))
     for line in result.lines:
         assert line["mean"] is None and line["worst"] is None and line["metrics"] == {"rmse": None, "mae": None}
         assert line["r2"][1] is None and None not in (line["r2"][0], line["r2"][2])
         assert sum(warning.startswith("silo b's model is not finite: ") for warning in line["warnings"]) == 1
-    assert [result.summary[key] for key in ("best", "last", "worst")] == [None] * 3
+    assert [result.summary[key] for key in ("delivered", "last", "worst")] == [None] * 3
     assert math.isnan(result.best) and math.isnan(result.scores["b"]) and math.isfinite(result.scores["a"])
 
 
@@ -102,9 +103,9 @@ def test_a_silo_whose_model_diverges_is_not_left_out(engine: str) -> None:
 def test_separate_training_finds_a_linear_rule(engine: str) -> None:
     """Whatever the silo's unit and level; the model that it gets back speaks in them."""
     made = [silo("a", 60), silo("b", 80, unit=1e4, zero=-5e4), silo("c", 50, unit=1e-3, zero=7.0)]
-    federation = amity.federation(made, classes=0)
+    federation = amity.own_silos(made, classes=0)
     run = amity.Run("separate", model="mlr", rounds=20, optimizer="sgd", lr=0.1, engine=engine, workers=1)  # type: ignore[arg-type]
-    result = amity.execute(run, federation)
+    result = amity.run(run, federation)
     assert all(score > 99 for score in result.scores.values()) and result.best > 99
     for one in made:
         said = result.model(one.name)(one.test.x)[:, 0].detach()
@@ -117,7 +118,7 @@ def test_separate_training_finds_a_linear_rule(engine: str) -> None:
 
 def test_metrics_are_in_the_units_of_the_labels() -> None:
     """Labels in other units and on another level: the same models, the same R2, errors in the new units."""
-    one, other = (amity.execute(quick("fedavg"), made) for made in (silos(), silos(unit=1000.0, zero=-3.0)))
+    one, other = (amity.run(quick("fedavg"), made) for made in (silos(), silos(unit=1000.0, zero=-3.0)))
     for a, b in zip(one.lines, other.lines, strict=True):
         assert a["r2"] == pytest.approx(b["r2"], rel=1e-3)
         assert [1000 * value for value in a["per_silo"]["rmse"]] == pytest.approx(b["per_silo"]["rmse"], rel=1e-3)
@@ -136,15 +137,15 @@ def test_a_silo_standardises_by_its_own_training_labels_alone() -> None:
     first = made.silos[0]
     spoilt = first._replace(test=Split(first.test.x, first.test.y + 100))
     others = [silo(name, 9, unit=50.0) for name in NAMES[1:]]
-    again = amity.federation([spoilt, *others], classes=0).standardised().silos[0]
+    again = amity.own_silos([spoilt, *others], classes=0).standardised().silos[0]
     assert torch.equal(again.train.y, seen.silos[0].train.y) and again.scale == seen.silos[0].scale
 
 
 def test_classes_and_constant_labels_stay() -> None:
-    classes = amity.federation({"a": (np.zeros((4, 2), "float32"), [0, 1, 0, 1])})
+    classes = amity.own_silos({"a": (np.zeros((4, 2), "float32"), [0, 1, 0, 1])})
     assert classes.standardised() is classes and classes.silos[0].scale == Scale()
     x, y = torch.zeros(4, 2), torch.full((4,), 5.0)
-    (flat,) = amity.federation([Silo("a", Split(x, y), Split(x, y + 1))], classes=0).standardised().silos
+    (flat,) = amity.own_silos([Silo("a", Split(x, y), Split(x, y + 1))], classes=0).standardised().silos
     assert flat.scale == Scale(5.0, 1.0) and flat.train.y.tolist() == [0.0] * 4 and flat.test.y.tolist() == [1.0] * 4
 
 
@@ -153,7 +154,7 @@ def test_the_hash_tells_labels_in_another_unit_apart(unit: float, zero: float) -
     """Standardised they are equal to the last bit, and a run on one must not be continued on the other."""
     x, y = torch.zeros(4, 2), torch.tensor([1.0, 2.0, 4.0, 5.0], dtype=torch.float64)
     one, other = (
-        amity.federation({"a": (x, labels, x, labels)}, classes=0).standardised() for labels in (y, unit * y + zero)
+        amity.own_silos({"a": (x, labels, x, labels)}, classes=0).standardised() for labels in (y, unit * y + zero)
     )
     assert torch.equal(one.silos[0].train.y, other.silos[0].train.y)
     assert one.sha256 != other.sha256
@@ -161,18 +162,18 @@ def test_the_hash_tells_labels_in_another_unit_apart(unit: float, zero: float) -
 
 def test_labels_are_standardised_before_they_are_rounded() -> None:
     x, y = torch.zeros(4, 2), 1.7e9 + torch.tensor([0.0, 0.0, 2.0, 2.0], dtype=torch.float64)
-    (one,) = amity.federation({"a": (x, y, x, y)}, classes=0).standardised().silos
+    (one,) = amity.own_silos({"a": (x, y, x, y)}, classes=0).standardised().silos
     assert one.scale == Scale(1.7e9 + 1, 1.0) and one.train.y.tolist() == [-1.0, -1.0, 1.0, 1.0]
     assert one.train.y.dtype == torch.float32
     tenths = torch.full((3,), 0.1, dtype=torch.float64)  # their mean is not 0.1
-    (flat,) = amity.federation({"a": (x[:3], tenths, x[:3], tenths)}, classes=0).standardised().silos
+    (flat,) = amity.own_silos({"a": (x[:3], tenths, x[:3], tenths)}, classes=0).standardised().silos
     assert flat.scale == Scale(0.1, 1.0)
 
 
 @pytest.mark.parametrize(("train", "test"), [([1e300, 0.0, 0.0], [1.0]), ([0.0, 1.0, 2.0], [1e200])])
 def test_labels_must_stay_finite(train: list[float], test: list[float]) -> None:
     x = np.zeros((3, 2), "float32")
-    made = amity.federation({"far": (x, train, x[:1], test)}, classes=0)
+    made = amity.own_silos({"far": (x, train, x[:1], test)}, classes=0)
     with pytest.raises(InputError, match="silo 'far': quantities must be finite less their mean"):
         made.standardised()
 
@@ -196,21 +197,23 @@ def test_every_method_learns_quantities_with_either_engine(method: str) -> None:
         assert all(math.isfinite(score.main) and score.main <= 100 for score in report.scores)
         assert all((score.val is not None) == bool(share) for score in report.scores)
     for one, other in zip(loop, stack, strict=True):
+        for errors, others in zip(one.each, other.each, strict=True):
+            assert torch.allclose(errors, others, atol=1e-8)
         for mine, theirs in zip(one.scores, other.scores, strict=True):
-            assert torch.allclose(mine.each, theirs.each, atol=1e-8)
+            assert mine.examples == theirs.examples
             assert mine.metrics == pytest.approx(theirs.metrics) and mine.loss == pytest.approx(theirs.loss)
 
 
 def test_a_model_for_classes_is_refused() -> None:
     with pytest.raises(InputError, match=r"one value, as labels are quantities, \[n, 1\].*1 output$"):
-        amity.execute(quick("fedavg"), silos(), model=lambda: nn.Linear(FEATURES, 3))
+        amity.run(quick("fedavg"), silos(), model=lambda: nn.Linear(FEATURES, 3))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_labels_must_be_finite(bad: float) -> None:
     x, y = np.zeros((3, 2), "float32"), np.array([0.5, bad, 1.0])
     with pytest.raises(InputError, match="labels must be finite, got NaN or infinity in row 1"):
-        amity.federation({"a": (x, y, x, y)}, classes=0)
+        amity.own_silos({"a": (x, y, x, y)}, classes=0)
 
 
 def test_resumed_equals_uninterrupted(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -218,8 +221,8 @@ def test_resumed_equals_uninterrupted(tmp_path) -> None:  # type: ignore[no-unty
         if line["round"] == 2:
             raise KeyboardInterrupt
 
-    whole = amity.execute(quick("fedamp", val_fraction=0.2), silos())
+    whole = amity.run(quick("fedamp", val_fraction=0.2), silos())
     with pytest.raises(KeyboardInterrupt):
-        amity.execute(quick("fedamp", val_fraction=0.2), silos(), out=tmp_path / "run", on_round=stop)
-    again = amity.execute(quick("fedamp", val_fraction=0.2), silos(), out=tmp_path / "run", resume=True)
+        amity.run(quick("fedamp", val_fraction=0.2), silos(), out=tmp_path / "run", listen=recorded(stop))
+    again = amity.run(quick("fedamp", val_fraction=0.2), silos(), out=tmp_path / "run", resume=True)
     assert {**again.summary, "seconds": 0} == {**whole.summary, "seconds": 0}

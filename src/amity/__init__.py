@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
+# Intel's MKL, which multiplies torch's matrices, otherwise rounds by the address at which the numbers lie: one model in
+# a row of a matrix and in a message of its own would be trained to other last bits. MKL reads this at its first
+# product; whoever has set it, or has multiplied before, keeps what they have. Products were as fast with it as without.
+os.environ.setdefault("MKL_CBWR", "AUTO")
+
 if TYPE_CHECKING:
-    from amity.config import Participation, Run
-    from amity.contract import Download, Federation, Method, Model, Pick, Round, Silo, Solver, Split, State, Turn
-    from amity.data import Silos, deal, federation, load
-    from amity.errors import InputError
-    from amity.run import Result, execute
-    from amity.task import Task
+    from amity.api import compare, run
+    from amity.comparison import Comparison
+    from amity.config.run import Participation, Run
+    from amity.contract import Download, Federation, Method, Model, Pick, Silo, Solver, Split, State, Turn
+    from amity.data import Silos, deal, load, own_silos
+    from amity.errors import AmityError, InputError
+    from amity.federation.reports import Round
+    from amity.learn.task import Task
+    from amity.repeats import Repeats
+    from amity.result import Result
 
 __all__ = [
+    "AmityError",
+    "Comparison",
     "Download",
     "Federation",
     "InputError",
@@ -21,6 +33,7 @@ __all__ = [
     "Model",
     "Participation",
     "Pick",
+    "Repeats",
     "Result",
     "Round",
     "Run",
@@ -31,23 +44,28 @@ __all__ = [
     "State",
     "Task",
     "Turn",
+    "compare",
     "deal",
-    "execute",
-    "federation",
     "load",
+    "own_silos",
+    "run",
 ]
 
 # Names are imported when they are first asked for: torch takes seconds to load, and `amity --help` does not need it.
 _HOMES = {
-    "amity.config": ("Participation", "Run"),
+    "amity.config.run": ("Participation", "Run"),
     "amity.contract": (
-        *("Download", "Federation", "Method", "Model", "Pick", "Round"),
+        *("Download", "Federation", "Method", "Model", "Pick"),
         *("Silo", "Solver", "Split", "State", "Turn"),
     ),
-    "amity.data": ("Silos", "deal", "federation", "load"),
-    "amity.errors": ("InputError",),
-    "amity.run": ("Result", "execute"),
-    "amity.task": ("Task",),
+    "amity.data": ("Silos", "deal", "load", "own_silos"),
+    "amity.errors": ("AmityError", "InputError"),
+    "amity.federation.reports": ("Round",),
+    "amity.repeats": ("Repeats",),
+    "amity.api": ("compare", "run"),
+    "amity.comparison": ("Comparison",),
+    "amity.result": ("Result",),
+    "amity.learn.task": ("Task",),
 }
 
 

@@ -11,64 +11,48 @@ a checkpoint, loading it is a resume, comparing it is a test.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from torch import Generator, Tensor
 
 from amity.errors import InputError as InputError  # part of the contract, defined where no torch is needed
+from amity.silo_data import Data as Data  # so are these, which stand apart since they know nothing of methods
+from amity.silo_data import Scale as Scale
+from amity.silo_data import Score as Score
+from amity.silo_data import Silo as Silo
+from amity.silo_data import Split as Split
 
 if TYPE_CHECKING:
-    from amity.task import Task
+    from amity.learn.task import Task
 
 State = dict[str, Tensor]
-"""Named tensors; the keys are nouns: "params", "relations", "cores"."""
+"""Named tensors; the keys are nouns: "params", "relations", "cores".
+
+>>> state: amity.State = {"params": torch.zeros(3), "relations": torch.ones(2)}
+"""
 
 Model = dict[str, Tensor]
 """{"params": [d], "buffers": [b], "counts": [c]}: trainable scalars, float buffers, integer counters.
 
 Counters are a key of their own because their rule differs: buffers are mixed like parameters, counters take the
 maximum. Distances, cosines and proximal terms see "params" only. A leading axis makes it a federation: [m, d].
+
+>>> model: amity.Model = amity.Task(lambda: torch.nn.Linear(2, 3), (2,), classes=3).init(torch.Generator())
+>>> {key: len(value) for key, value in model.items()}
+{'params': 9, 'buffers': 0, 'counts': 0}
 """
 
 MODEL = ("params", "buffers", "counts")
 
 
-class Split(NamedTuple):
-    """Examples and their labels."""
-
-    x: Tensor  # [n, ...]
-    y: Tensor  # [n] int64: the class; floating point: the quantity
-
-
-class Scale(NamedTuple):
-    """How a silo's labels were standardised, where they are quantities: (quantity - zero) / unit."""
-
-    zero: float = 0.0
-    unit: float = 1.0
-
-
-class Silo(NamedTuple):
-    """One silo's data, as it lies at the silo."""
-
-    name: str
-    train: Split
-    test: Split
-    val: Split | None = None
-    group: int | None = None  # the distribution it was drawn from, where that is known (simulation)
-    scale: Scale = Scale()
-
-
-class Data(NamedTuple):
-    """What a method may look at during a client's turn. Test data are not part of it."""
-
-    train: Split
-    val: Split | None
-
-
 class Solver(NamedTuple):
-    """How a client descends: the optimiser, its rate in round 1, and the batch size."""
+    """How a client descends: the optimiser, its rate in round 1, and the batch size.
+
+    >>> amity.Solver("sgd", 0.1, decay=0.5).rate_at(3)
+    0.025
+    """
 
     optimizer: Literal["adam", "sgd"]
     rate: float
@@ -77,11 +61,17 @@ class Solver(NamedTuple):
     batch: int = 100
 
     def rate_at(self, round: int) -> float:
+        """The rate in this round."""
         return self.rate * self.decay ** (round - 1)
 
 
 class Federation(NamedTuple):
-    """Public facts, known before round 1."""
+    """Public facts, known before round 1.
+
+    >>> fed = amity.Federation(torch.tensor([40, 60]), torch.tensor([7, 9]), groups=None, rounds=20, seed=0)
+    >>> fed.clients
+    2
+    """
 
     sizes: Tensor  # [m] int64: training examples, after any validation split
     keys: Tensor  # [m] int64: each client's own stream key (a name's hash, not its index)
@@ -91,11 +81,19 @@ class Federation(NamedTuple):
 
     @property
     def clients(self) -> int:
+        """The number of silos."""
         return len(self.sizes)
 
 
 class Turn(NamedTuple):
-    """One client's turn in one round."""
+    """One client's turn in one round.
+
+    >>> part = amity.Split(torch.zeros(3, 2), torch.tensor([0, 1, 1]))
+    >>> data = amity.contract.Data(train=part, val=None)
+    >>> turn = amity.Turn(1, 5, amity.Solver("adam", 0.001), data, lambda role, epoch: 100 + epoch)
+    >>> turn.rng("order", epoch=2).initial_seed()
+    102
+    """
 
     round: int  # 1-based
     epochs: int  # E, or this client's own E_i
@@ -109,14 +107,24 @@ class Turn(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """A message that forwards stored rows: receiver r gets rows[chosen[r]]. Gathered one receiver at a time."""
+    """A message that forwards stored rows: receiver r gets rows[chosen[r]]. Gathered one receiver at a time.
+
+    >>> both = amity.Pick(torch.tensor([[1.0], [2.0], [3.0]]), chosen=torch.tensor([[0, 2]]))
+    >>> amity.Download({}, {"models": both}).to(0)["models"].tolist()
+    [[1.0], [3.0]]
+    """
 
     rows: Tensor  # [m, ...]
     chosen: Tensor  # [who, M] int64
 
 
 class Download(NamedTuple):
-    """What the server sends in one round."""
+    """What the server sends in one round.
+
+    >>> down = amity.Download(shared={"step": torch.tensor(4)}, each={"params": torch.tensor([[1.0], [2.0]])})
+    >>> down.to(1)
+    {'step': tensor(4), 'params': tensor([2.])}
+    """
 
     shared: State  # one copy for all receivers
     each: dict[str, Tensor | Pick]  # leading axis: receiver
@@ -132,13 +140,29 @@ class Download(NamedTuple):
         return {**self.shared, **own}
 
 
+class Kind(NamedTuple):
+    """What one tensor of an upload must be."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    least: int | None = None  # where it has a range, of indices or counters
+    most: int | None = None
+
+
+Kinds = Mapping[str, Kind]
+"""What an upload must be: exactly these keys. Numbers must be finite in any case."""
+
+
 class Method(Protocol):
     """Six pure functions of explicit state; implementations are frozen dataclasses.
 
     `who` in `download` are the clients asked: sampled, less those dropped before training. In `aggregate` they are
     those whose upload was accepted. Both are ascending positions. Arguments are never changed in place; what is
-    returned may share storage with them. (Uploads may be given away by an engine, `matrices.Given`: then
-    `matrices.replaced` uses them up, and nothing else may.)
+    returned may share storage with them.
+
+    >>> from amity.methods import build
+    >>> build("fedamp").evaluates, build("fedamp").solver.optimizer
+    ('held', 'adam')
     """
 
     @property
@@ -186,6 +210,14 @@ class Relational(Protocol):
 
 
 @runtime_checkable
+class Clouded(Protocol):
+    """A method whose server sends each client a model of its own: a second model that the client ends up with."""
+
+    def cloud_model(self, down: State) -> Model:
+        """The model in what this client was sent: what it then trains from, or towards."""
+
+
+@runtime_checkable
 class Choosing(Protocol):
     """A method whose clients choose which model they hold."""
 
@@ -200,6 +232,28 @@ class Validating(Protocol):
     @property
     def validation(self) -> float:
         """The share of its training data that a silo sets aside, unless the run says otherwise."""
+
+
+@runtime_checkable
+class DeclaresUploads(Protocol):
+    """A method that says beforehand what its uploads are. Every method of Amity does."""
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds | None:
+        """What a client's answer to this download must be; None where a method that is wrapped does not say.
+
+        The server admits nothing else. It follows from what the server knows, never from an upload.
+        """
+
+
+@runtime_checkable
+class Grows(Protocol):
+    """A method whose states need more than the general rule when silos join."""
+
+    def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
+        """The server's state, of which the general rule has made this."""
+
+    def grow_client(self, task: Task, before: Federation, after: Federation, client: int, state: State) -> State:
+        """The state of a silo that was there before, of which the general rule has made this."""
 
 
 @runtime_checkable
@@ -220,55 +274,23 @@ def rows(state: State, index: int | Tensor | Sequence[int]) -> State:
     return {key: value[index] for key, value in state.items()}
 
 
+def kinds_like(state: State) -> dict[str, Kind]:
+    """Tensors like those of a state: uploads with these keys, shapes and types.
+
+    Counters only grow, and one that is not near the largest integer cannot make those of others overflow.
+    """
+    kinds = {key: Kind(tuple(value.shape), value.dtype) for key, value in state.items()}
+    if "counts" in kinds:
+        least = int(state["counts"].min()) if state["counts"].numel() else 0
+        kinds["counts"] = kinds["counts"]._replace(least=min(0, least), most=1 << 62)
+    return kinds
+
+
+def declared(method: Method, task: Task, fed: Federation, down: Download) -> Kinds | None:
+    """What the method says about uploads in answer to this download, if it says it."""
+    return method.upload_kinds(task, fed, down) if isinstance(method, DeclaresUploads) else None
+
+
 def nbytes(state: State) -> int:
     """Size on the wire."""
     return sum(value.numel() * value.element_size() for value in state.values())
-
-
-class Score(NamedTuple):
-    """One client's evaluated model on its own test set."""
-
-    each: Tensor  # [n] per test example: right or wrong (bool), or the error of a quantity, prediction less truth
-    loss: float  # summed over the examples
-    metrics: Mapping[str, float] = {}  # by name, NaN where undefined: see metrics.py
-    val: float | None = None  # the main score on its validation data, where it has some
-    train_loss: float | None = None  # the mean loss on its training data, where that was asked for
-
-    @property
-    def right(self) -> Tensor:
-        """Which test examples are right, where labels are classes."""
-        return self.each
-
-    @property
-    def main(self) -> float:
-        """What rounds and methods are compared by, in percent: the accuracy, or R2 of quantities. NaN if undefined."""
-        if "r2" in self.metrics:
-            return self.metrics["r2"]
-        return 100 * int(self.right.sum()) / len(self.right) if len(self.right) else math.nan
-
-
-class Progress(NamedTuple):
-    """The state of a federation after a round: all that is needed to continue."""
-
-    round: int
-    server: State
-    clients: Sequence[State]  # no list where states stay with distant workers: fetched when first read
-
-
-class Round(NamedTuple):
-    """What an engine reports after each round."""
-
-    round: int
-    scores: list[Score] | None  # one per client, absent ones too; None in a round without evaluation
-    took_part: list[int]  # clients whose upload was accepted
-    dropped: dict[int, str]  # client -> why ("dropped before training", "upload refused: params not finite", ...)
-    epochs: dict[int, int]  # client -> local epochs, for those that trained
-    bytes_up: int  # of accepted uploads
-    bytes_down: int
-    bytes_eval: int
-    seconds: dict[str, float]  # phase -> wall time
-    weights: Tensor | None  # [m, m] collaboration weights, NaN rows for clients that were not asked
-    progress: Progress
-    warnings: list[str]
-    holds: list[str] | None = None  # which model each client chose to hold, where the method lets it choose
-    executed: Literal["loop", "stacked"] = "loop"  # one client after the other, or all as rows of one matrix

@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import torch
-from small import CLASSES, FEATURES, fresh_task, run
-from test_contract import equal_runs
+from small import CLASSES, FEATURES, fresh_task, run, same, silos, solver_of
 from torch import nn
 
-from amity.engines import ray as engine
+from amity.config.run import Participation
+from amity.engines.ray import cluster as ray_cluster
+from amity.engines.ray.engine import on_ray
+from amity.federation.course import Course
+from amity.federation.events import Event
+from amity.federation.plan import Plan, federation_of
+from amity.federation.reports import Round
+from amity.methods import build
 
 torch.set_num_threads(1)
-engine._keep_private()
+ray_cluster.keep_private()
 os.environ["RAY_health_check_period_ms"] = os.environ["RAY_health_check_timeout_ms"] = "500"
 os.environ["RAY_health_check_initial_delay_ms"] = "0"
 
 import ray  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
-from ray.experimental import get_object_locations  # noqa: E402
 
 
 def wide() -> nn.Module:
@@ -31,38 +34,38 @@ def wide() -> nn.Module:
 
 
 def main() -> None:
-    on = fresh_task(wide)
+    on, at, method = fresh_task(wide), silos(), build("fedamp")
     undisturbed = run("fedamp", on=on, rounds=4)
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
     second = cluster.add_node(num_cpus=1)
     ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
-    places: list[list[str]] = []
-    read = json.loads(sys.argv[1])  # whether somebody reads the states after round 1
+    save = json.loads(sys.argv[1])  # whether round 1 is saved
+    plan = Plan(method, on, federation_of(at, 4, 1), solver_of(method), Participation(epochs=2))
+    struck: list[int] = []
+    rounds: list[Round] = []
+    states: list[bool] = []
 
-    def watched(*parts: Any, **how: Any) -> Iterator[Any]:
-        def notify(phase: str, done: int, total: int) -> None:
-            phases.append(phase)
-            if phases.count("train") == 13:  # five silos, six calls per round: the first of round 3
-                cluster.remove_node(second, allow_graceful=False)
+    def strike(event: Event) -> None:
+        if event.what == "round" and event.round == 3 and not struck:
+            struck.append(event.round)
+            cluster.remove_node(second, allow_graceful=False)
 
-        phases: list[str] = []
-        for report in engine.spread(*parts, **how, notify=notify):
-            if report.round == 1:
-                kept = [state.reference for state in report.progress.clients._kept.values()]  # type: ignore[attr-defined]
-                found = get_object_locations(kept)
-                places.extend(found[reference]["node_ids"] for reference in kept)
-                if read:
-                    _ = report.progress.clients[0]
-            yield report
+    with Course(plan, on_ray(plan, at, workers=3), events=strike) as course:
+        course._open = lambda: on_ray(plan, at, workers=2 if struck else 3)()  # as many as there are machines for
 
-    reports = run("fedamp", on=on, rounds=4, workers=2, engine=watched)
+        def each(report: Round) -> None:
+            rounds.append(report)
+            here = undisturbed[report.round - 1].clients
+            states.append(all(map(same, here, course.door.states())))
+            if save and report.round == 1:
+                course.saved = course.snapshot(report.progress)
+
+        course.run(each)
     found = {
-        "equal": equal_runs(undisturbed[2:], reports[2:]),
-        "scores": [[score.loss for score in r.scores] for r in reports]
-        == [[score.loss for score in r.scores] for r in undisturbed],
-        "warnings": [report.warnings for report in reports],
-        "copies": [len(nodes) for nodes in places],
-        "machines": len({node for nodes in places for node in nodes}),
+        "equal": states,
+        "scores": [report.scores for report in rounds] == [report.scores for report in undisturbed],
+        "rounds": [report.round for report in rounds],
+        "warnings": [report.warnings for report in rounds],
     }
     print(json.dumps(found))
     ray.shutdown()

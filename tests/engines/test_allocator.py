@@ -11,7 +11,7 @@ import pytest
 
 PROGRAM = """
 import resource, torch
-from amity.engines.allocator import keep_freed_memory
+from amity.engines.local.allocator import keep_freed_memory
 print(keep_freed_memory())
 def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 def step(): return [torch.ones(2_000_000) for _ in range(3)]  # 24 MB, freed when the caller drops it

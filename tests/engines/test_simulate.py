@@ -11,16 +11,21 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
-from small import batchnorm, copied, flat, run, same, silo, silos, solver_of, task
+from small import batchnorm, copied, flat, plan_of, run, same, silo, silos, solver_of, task
 from torch import Tensor, nn
 
-from amity.config import Participation
-from amity.contract import Download, Federation, InputError, Model, Pick, Round, Solver, Split, State, Turn, model_of
-from amity.engines.simulate import federation_of, personal_models, simulate
-from amity.engines.stacked import Engine
+from amity.config.run import Participation
+from amity.contract import Download, Federation, InputError, Kinds, Model, Pick, Solver, Split, State, Turn, model_of
+from amity.engines.local.simulate import simulate
+from amity.engines.local.stacked import Engine
+from amity.engines.local.threads import Threads
+from amity.federation.events import Event, Listener, silent
+from amity.federation.plan import federation_of
+from amity.federation.reports import Round
+from amity.federation.server import ServerSide
+from amity.learn.streams import key_of, stream
+from amity.learn.task import Task
 from amity.methods import build
-from amity.streams import key_of, stream
-from amity.task import Task
 
 
 def nothing(task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
@@ -36,6 +41,7 @@ class Toy:
     client: State = field(default_factory=dict)
     sends: Callable[[State, Tensor, int], Download] = lambda server, who, round: Download({}, {})
     stores: Callable[[State, Tensor, State], State] = lambda server, who, uploads: server
+    kinds: Kinds | None = None  # what it says about its uploads
     paired: tuple[str, ...] = ()
     evaluates: Literal["held", "server"] = "held"
 
@@ -54,6 +60,9 @@ class Toy:
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         return self.work(task, client, down, turn)
 
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds | None:
+        return self.kinds
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self.stores(server, who, uploads)
 
@@ -61,10 +70,10 @@ class Toy:
         return model_of(client)
 
 
-def begin(method: Any, *, rounds: int = 3, workers: int = 2, notify: Any = None, **rule: Any) -> Iterator[Round]:
+def begin(method: Any, *, rounds: int = 3, workers: int = 2, events: Listener = silent, **rule: Any) -> Iterator[Round]:
     at = silos()
     fed = federation_of(at, rounds, 1)
-    return simulate(method, task(), at, fed, solver_of(method), Participation(**rule), workers=workers, notify=notify)
+    return simulate(method, task(), at, fed, solver_of(method), Participation(**rule), workers=workers, events=events)
 
 
 def workers_alive() -> list[str]:
@@ -137,7 +146,7 @@ def test_finished_runs_leave_no_threads() -> None:
 
 
 def test_interrupt_stops_turns_at_their_next_epoch() -> None:
-    """A notification that raises stands for ctrl-C in the engine's thread, while two turns are far from done."""
+    """A listener that raises stands for ctrl-C in the engine's thread, while two turns are far from done."""
     epochs = []
 
     def work(task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
@@ -149,27 +158,43 @@ def test_interrupt_stops_turns_at_their_next_epoch() -> None:
             time.sleep(0.001)
         return client, {}
 
-    def interrupt(phase: str, done: int, total: int) -> None:
-        if done:
+    def interrupt(event: Event) -> None:
+        if event.what == "trained":
             raise KeyboardInterrupt
 
     begun = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        list(begin(Toy(work), notify=interrupt))
+        list(begin(Toy(work), events=interrupt))
     assert time.perf_counter() - begun < 5 and len(epochs) < 10_000
     assert workers_alive() == []
 
 
-def test_notifications_count_clients_per_phase() -> None:
-    seen: list[tuple[str, int, int]] = []
+def test_events_count_silos_per_phase() -> None:
+    seen: list[Event] = []
     main = threading.get_ident()
 
-    def notify(phase: str, done: int, total: int) -> None:
+    def listen(event: Event) -> None:
         assert threading.get_ident() == main
-        seen.append((phase, done, total))
+        seen.append(event)
 
-    list(begin(build("fedavg"), rounds=1, notify=notify, participation=0.6))
-    assert seen == [*(("train", i, 3) for i in range(4)), *(("evaluate", i, 5) for i in range(6))]
+    (report,) = begin(build("fedavg"), rounds=1, events=listen, participation=0.6)
+    assert {event.round for event in seen} == {1}
+    begun, *trained, aggregated = seen[:5]
+    assert (begun.what, begun.total) == ("round", 3) and (aggregated.what, aggregated.total) == ("aggregated", 3)
+    assert [(event.what, event.done, event.total) for event in trained] == [("trained", i, 3) for i in (1, 2, 3)]
+    assert sorted(event.silo or "" for event in trained) == [str(i) for i in report.took_part]
+    assert all(event.bytes == report.bytes_up // 3 and event.seconds is not None for event in trained)
+    assert [(event.what, event.done, event.total) for event in seen[5:]] == [("measured", i, 5) for i in range(1, 6)]
+
+
+def test_events_say_who_dropped_and_whose_upload_was_refused() -> None:
+    seen: list[Event] = []
+    toy = Toy(broken("params"), client={"turns": torch.tensor(0), "pair": torch.tensor(0)})
+    lossy = {"drop": 0.2, "drop_phase": "after"}
+    (report,) = begin(toy, rounds=1, events=seen.append, **lossy)
+    told = {(event.what, event.silo): event.words for event in seen if event.what in ("dropped", "refused")}
+    lost = {("dropped", str(i)): why for i, why in report.dropped.items() if i != 3}
+    assert told == {**lost, ("refused", "3"): "upload refused: params not finite"} and len(lost) == 1
 
 
 # What a round reports
@@ -179,7 +204,7 @@ def test_rounds_are_reported_in_order_with_a_score_for_everybody() -> None:
     rounds = list(begin(build("fedavg"), participation=0.4))
     assert [report.round for report in rounds] == [1, 2, 3]
     for report in rounds:
-        assert len(report.scores) == 5 and all(len(score.right) == 6 for score in report.scores)
+        assert len(report.scores) == 5 and all(score.examples == 6 for score in report.scores)
         assert set(report.epochs) == set(report.took_part) and len(report.took_part) == 2
         assert set(report.epochs.values()) == {5}  # the default
         assert {"download", "train", "aggregate", "evaluate"} == set(report.seconds)
@@ -192,7 +217,8 @@ def test_scores_are_those_of_the_personal_models_on_the_test_data(name: str) -> 
     for report in run(name, at=at, on=on, participation=0.6):
         for client, score in enumerate(report.scores):
             again = on.evaluate(report.personal(client), at[client].test)
-            assert torch.equal(score.right, again.right) and score.loss == again.loss
+            assert torch.equal(report.each[client], again.right) and score.loss == again.loss
+            assert score.main == again.main
 
 
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
@@ -206,7 +232,7 @@ def test_validation_scores_are_those_of_the_personal_models(name: str, engine: E
         for client, (score, other) in enumerate(zip(report.scores, plain.scores, strict=True)):
             val = held[client].val
             assert score.val == (None if val is None else on.evaluate(report.personal(client), val).main)
-            assert torch.equal(score.right, other.right) and other.val is None
+            assert torch.equal(report.each[client], plain.each[client]) and other.val is None
 
 
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
@@ -221,7 +247,7 @@ def test_the_training_loss_is_that_of_the_personal_models_and_only_where_asked_f
             train = at[client].train
             again = asked.evaluate(report.personal(client), train).loss / len(train.y)
             assert score.train_loss == pytest.approx(again, rel=1e-5) and without.train_loss is None
-            assert torch.equal(score.right, without.right)
+            assert torch.equal(report.each[client], other.each[client]) and score.main == without.main
 
 
 @pytest.mark.parametrize("name", ["fedavg-ft", "fedamp", "apple", "twin"])
@@ -231,7 +257,7 @@ def test_rounds_without_evaluation_change_nothing_else(name: str, engine: Engine
     seldom = run(name, rounds=5, engine=engine, participation=0.6, evaluate_every=2)
     assert [report.scores is not None for report in seldom] == [False, True, False, True, True]  # and the last
     for one, two in zip(often, seldom, strict=True):
-        assert all(same(a, b) for a, b in zip(one.progress.clients, two.progress.clients, strict=True))
+        assert all(same(a, b) for a, b in zip(one.clients, two.clients, strict=True))
         assert same(one.progress.server, two.progress.server)
         assert (one.holds, one.bytes_down, one.bytes_up) == (two.holds, two.bytes_down, two.bytes_up)
         assert (one.weights is None) == (two.weights is None)
@@ -268,7 +294,7 @@ def test_recorded_weights_have_a_row_for_everybody_asked() -> None:
 
 def test_learnt_weights_are_read_from_the_clients() -> None:
     report = run("apple")[-1]
-    want = torch.stack([client["relations"] for client in report.progress.clients])
+    want = torch.stack([client["relations"] for client in report.clients])
     assert report.weights is not None and torch.equal(report.weights, want)
 
 
@@ -276,7 +302,7 @@ def test_epochs_of_a_range_reach_the_clients() -> None:
     """One optimiser step per epoch on one batch: BatchNorm's counter is the number of epochs."""
     solver = solver_of(build("fedavg-local"), batch=100)
     reports = run("fedavg-local", on=task(batchnorm), rounds=1, solver=solver, local_epochs_range=(1, 9))
-    counted = [int(client["counts"]) for client in reports[0].progress.clients]
+    counted = [int(client["counts"]) for client in reports[0].clients]
     assert counted == [reports[0].epochs[i] for i in range(5)] and len(set(counted)) > 1
 
 
@@ -314,33 +340,39 @@ def test_reports_stay_what_they_were() -> None:
     """Storage is handed over from round to round: nothing that was reported may be written to afterwards."""
     for name in ("fedamp", "fedavg", "apple", "fedavg-local"):
         kept = []
-        for report in begin(build(name), rounds=4, participation=0.8):
-            progress = report.progress
-            kept.append((report, copied(progress.server), [copied(client) for client in progress.clients]))
-        for report, server, clients in kept:
-            assert same(report.progress.server, server)
-            assert all(same(a, b) for a, b in zip(report.progress.clients, clients, strict=True))
+        plan, at = plan_of(build(name), rounds=4, participation=0.8)
+        with Threads(plan, at, 2) as carrier:
+            for report in ServerSide(plan, carrier).rounds():
+                states, server = carrier.door.states(), report.progress.server
+                kept.append((server, copied(server), states, [copied(state) for state in states]))
+        for server, then, states, before in kept:
+            assert same(server, then) and all(map(same, states, before))
 
 
 def test_personal_models_can_be_had_after_the_run() -> None:
     """Those of the last round, also for a method that trains for them."""
-    method, at = build("fedavg-ft"), silos()
-    fed, solver, rule = federation_of(at, 3, 1), solver_of(method), Participation(epochs=2)
-    *_, last = simulate(method, task(), at, fed, solver, rule, workers=1)
-    models = personal_models(method, task(), at, fed, solver, rule, last.progress)
+    plan, at = plan_of("fedavg-ft")
+    with Threads(plan, at, 2) as carrier:
+        server = ServerSide(plan, carrier)
+        *_, last = server.rounds()
+        with pytest.raises(InputError, match="silo ash was not told to keep a model: finish the run"):
+            carrier.door.delivered()
+        server.keep()
+        models = carrier.door.delivered()
+    assert last.scores is not None
     for client, model in enumerate(models):
         assert task().evaluate(model, at[client].test).loss == last.scores[client].loss
 
 
 def test_a_finished_run_has_nothing_left_to_do() -> None:
     done = run("fedavg")
-    assert run("fedavg", start=done[-1].progress) == []
+    assert run("fedavg", start=done[-1].saved) == []
 
 
 def test_more_rounds_continue_a_shorter_run() -> None:
     """Where the method does not look at the planned number of rounds."""
     short = run("fedavg", rounds=2)
-    assert torch.equal(flat(run("fedavg", rounds=4, start=short[-1].progress)[-1]), flat(run("fedavg", rounds=4)[-1]))
+    assert torch.equal(flat(run("fedavg", rounds=4, start=short[-1].saved)[-1]), flat(run("fedavg", rounds=4)[-1]))
 
 
 # Uploads: refused, lost, and where they are stored
@@ -371,7 +403,7 @@ def test_refused_uploads_are_logged_and_rolled_back(where: str) -> None:
         assert report.took_part == [0, 1, 2, 4]
         assert report.dropped == {3: f"upload refused: {where} not finite"}
         assert report.warnings == [f"upload refused: {where} not finite; training diverges, try a smaller rate"]
-        assert [int(client["turns"]) for client in report.progress.clients] == [number, number, number, 0, number]
+        assert [int(client["turns"]) for client in report.clients] == [number, number, number, 0, number]
     assert seen == [[0, 1, 2, 4]] * 3
 
 
@@ -379,7 +411,7 @@ def test_lost_uploads_roll_back_paired_keys_only() -> None:
     state = {"turns": torch.tensor(0), "pair": torch.tensor(0)}
     toy = Toy(broken(""), client=state, paired=("pair",))
     (report,) = run(toy, rounds=1, drop=0.4, drop_phase="after")
-    for i, client in enumerate(report.progress.clients):
+    for i, client in enumerate(report.clients):
         assert int(client["turns"]) == 1
         assert int(client["pair"]) == (0 if i in report.dropped else 1)
 
@@ -403,7 +435,7 @@ def echo(task: Task, client: State, down: State, turn: Turn) -> tuple[State, Sta
 
 
 def kept_by(report: Round) -> list[list[float]]:
-    return [client["seen"].tolist() for client in report.progress.clients]
+    return [client["seen"].tolist() for client in report.clients]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -500,7 +532,7 @@ def test_workers_compute_with_one_thread_each() -> None:
         counts.append(torch.get_num_threads())
         return client, {}
 
-    run(Toy(work), rounds=1, workers=2)
+    run(Toy(work, kinds={}), rounds=1, workers=2)
     assert counts == [1] * 5
 
 

@@ -10,11 +10,13 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
+from cases import VARIANTS
 from hypothesis import given
 from hypothesis import strategies as st
 from small import (
     CLASSES,
     FEATURES,
+    Hostile,
     Seen,
     batchnorm,
     dropout,
@@ -27,16 +29,17 @@ from small import (
     silos,
     solver_of,
 )
-from test_contract import VARIANTS, Case
 from torch import Tensor, nn
 
-from amity import Run, execute, federation
+import amity
 from amity.contract import Download, Federation, InputError, Model, Silo, Solver, State, Turn, model_of
-from amity.engines import lift, stacked
-from amity.engines.dense import Dense, dense_of
+from amity.engines.local import lift, stacked
+from amity.engines.local.dense import Dense, dense_of
+from amity.federation.plan import federation_of
+from amity.learn.task import Task
+from amity.learn.train import batches, gradient_at, train
 from amity.methods import METHODS, build
-from amity.task import Task
-from amity.train import batches, gradient_at, train
+from amity.testing.cases import Case
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
@@ -78,12 +81,12 @@ def agree(loop: Sequence[Seen], stack: Sequence[Seen], tolerance: float) -> None
     for mine, theirs in zip(loop[-1].models, stack[-1].models, strict=True):
         assert difference(mine, theirs) <= tolerance
     for one, other in zip(loop, stack, strict=True):
-        before, after = ([report.progress.server, *report.progress.clients] for report in (one, other))
+        before, after = ([report.progress.server, *report.clients] for report in (one, other))
         assert max(difference(a, b) for a, b in zip(before, after, strict=True)) <= tolerance
         for mine, theirs in zip(one.scores, other.scores, strict=True):
-            assert torch.equal(mine.right, theirs.right)
             assert mine.loss == pytest.approx(theirs.loss, rel=tolerance, abs=tolerance)
             assert mine.metrics == pytest.approx(theirs.metrics, nan_ok=True) and mine.val == theirs.val
+        assert all(map(torch.equal, one.each, other.each))
         facts = ("took_part", "dropped", "epochs", "bytes_up", "bytes_down", "bytes_eval", "holds")
         assert all(getattr(one, fact) == getattr(other, fact) for fact in facts)
 
@@ -184,7 +187,7 @@ def test_the_number_of_workers_changes_no_bit(name: str, monkeypatch: pytest.Mon
     task = task_of(dtype=torch.float32)
     options: Any = {"on": task, "at": validated(silos()), "rounds": 2, "engine": "stacked"}
     one, two = (run(name, workers=workers, **options)[-1] for workers in (1, 2))
-    for mine, theirs in zip(one.progress.clients, two.progress.clients, strict=True):
+    for mine, theirs in zip(one.clients, two.clients, strict=True):
         assert same(mine, theirs)
     assert same(one.progress.server, two.progress.server)
     assert [score.loss for score in one.scores] == [score.loss for score in two.scores]
@@ -200,6 +203,35 @@ def test_an_upload_that_is_not_finite_is_refused_alone() -> None:
     assert stack[-1].executed == "stacked"
     assert stack[-1].dropped == {1: "upload refused: params not finite"}
     agree(loop, stack, TOLERANCE[torch.float64])
+
+
+def bad_numbers(upload: State, is_it: Tensor, round: int) -> State:
+    """A NaN in round 1, a negative number of steps in round 2; without a branch, so that it can be lifted."""
+    if round == 1:
+        return {**upload, "params": torch.where(is_it, torch.nan, upload["params"])}
+    return {**upload, "steps": torch.where(is_it, -1, upload["steps"])} if round == 2 else upload
+
+
+def test_uploads_with_bad_numbers_are_refused_alone() -> None:
+    loop, stack = both(Hostile(build("vrlsgd"), bad_numbers), on=TASK, at=EQUAL, epochs=1)
+    assert [report.executed for report in stack] == ["stacked"] * 3
+    assert [report.dropped for report in stack] == [
+        {1: "upload refused: params not finite"},
+        {1: "upload refused: steps is not between 0 and any"},
+        {},
+    ]
+    agree(loop, stack, TOLERANCE[torch.float64])
+
+
+def test_uploads_of_another_form_are_refused_with_their_stack() -> None:
+    def longer(upload: State, is_it: Tensor, round: int) -> State:
+        return {**upload, "params": torch.cat([upload["params"], upload["params"][:1]])}
+
+    (report,) = run(Hostile(build("fedavg"), longer), on=TASK, rounds=1, engine="stacked")
+    assert report.executed == "stacked" and report.took_part == []
+    assert len(set(report.dropped.values())) == 1 and "params has the shape" in report.dropped[0]
+    fed = federation_of(silos(), 1, 1)
+    assert same(report.progress.server, build("fedavg").init_server(TASK, fed))
 
 
 @dataclass(frozen=True)
@@ -460,10 +492,10 @@ def test_images_are_flattened_as_the_model_does() -> None:
 
 
 def test_runs_record_how_they_were_executed(tmp_path: Path) -> None:
-    at = federation({one.name: (*one.train, *one.test) for one in silos()})
+    at = amity.own_silos({one.name: (*one.train, *one.test) for one in silos()})
     how: Any = {"silos": at, "model": mlp}
-    run = Run("heurfedamp", rounds=2, epochs=2)
-    results = {engine: execute(replace(run, engine=engine), **how) for engine in ("auto", "stacked", "loop")}
+    asked = amity.Run("heurfedamp", rounds=2, epochs=2)
+    results = {engine: amity.run(replace(asked, engine=engine), **how) for engine in ("auto", "stacked", "loop")}
     executed = {engine: [line["executed"] for line in result.lines] for engine, result in results.items()}
     assert executed == {"auto": ["stacked"] * 2, "stacked": ["stacked"] * 2, "loop": ["loop"] * 2}
     for engine in ("auto", "stacked"):
@@ -471,6 +503,6 @@ def test_runs_record_how_they_were_executed(tmp_path: Path) -> None:
             states = [results[which].model(name).state_dict() for which in (engine, "loop")]
             assert difference(*states) <= TOLERANCE[torch.float32]
 
-    execute(run, out=tmp_path / "run", **how)
-    longer = execute(replace(run, rounds=3, engine="loop"), out=tmp_path / "run", resume=True, **how)
+    amity.run(asked, out=tmp_path / "run", **how)
+    longer = amity.run(replace(asked, rounds=3, engine="loop"), out=tmp_path / "run", resume=True, **how)
     assert [line["executed"] for line in longer.lines] == ["stacked", "stacked", "loop"]

@@ -12,25 +12,30 @@ from typing import Any
 
 import pytest
 import torch
-from small import Seen, batchnorm, run, same, silo, task
+from small import Seen, batchnorm, plan_of, run, same, silo, silos, task
 from torch import Tensor, nn
 
 import amity
-from amity import cloud, matrices
-from amity.config import Participation
+from amity.config.run import Participation
 from amity.contract import Download, InputError, Pick, State
-from amity.engines.simulate import federation_of, simulate
-from amity.engines.uploads import Uploads, housed, share
-from amity.matrices import Given, empty, folder_of, moved, replaced, roomy
+from amity.engines.local import matrices
+from amity.engines.local.matrices import empty, folder_of, moved, with_spare_rows
+from amity.engines.local.simulate import simulate
+from amity.engines.local.storage import LocalShelf, LocalStorage, housed, share
+from amity.federation.events import Event
+from amity.federation.plan import federation_of
+from amity.federation.silo import Pending, SiloSide
+from amity.learn.rows import lent, new_rows, replace_rows
+from amity.learn.task import Task
+from amity.methods import _mixing as cloud
 from amity.methods import build
-from amity.task import Task
 
 M, D = 5, 4
 
 
 def equal_runs(one: list[Seen], other: list[Seen]) -> bool:
     return len(one) == len(other) and all(
-        same(a.progress.server, b.progress.server) and all(map(same, a.progress.clients, b.progress.clients))
+        same(a.progress.server, b.progress.server) and all(map(same, a.clients, b.clients))
         for a, b in zip(one, other, strict=True)
     )
 
@@ -39,70 +44,115 @@ def rows_of(*numbers: float) -> Tensor:
     return torch.tensor(numbers, dtype=torch.float32)[:, None].expand(-1, D).clone()
 
 
-def delivered(uploads: Uploads, position: int, value: Tensor) -> State:
-    """A client that holds what it uploads."""
-    upload = {"params": value}
-    uploads.put(position, upload)
-    return uploads.shared(position, {"params": value, "place": torch.tensor(position)}, upload)
+def hosts(states: list[State]) -> dict[int, SiloSide]:
+    """Silos that hold these states."""
+    plan, at = plan_of("separate", at=silos(len(states)))
+    hosted = {client: SiloSide(plan, client, one) for client, one in at.items()}
+    for client, state in enumerate(states):
+        hosted[client].begin(state)
+    return hosted
+
+
+def upload(shelf: LocalShelf, place: int, silo: SiloSide, value: Tensor) -> None:
+    """A turn of a silo that holds what it uploads."""
+    silo.pending = Pending(1, {"params": value, "place": torch.tensor(silo.client)})
+    shelf.put([place], [silo.client], {"params": value[None]})
 
 
 def gone_through(who: list[int], accepted: list[int], *, store: bool = True) -> tuple[State, State, list[State]]:
-    """One round by hand: `who` are asked, some are accepted; the server before and after, and the clients' states."""
+    """One round by hand: `who` are asked, some are accepted; the server before and after, and the silos' states."""
     server = {"params": rows_of(0, 1, 2, 3, 4)}
-    down = Download({}, {"params": roomy(server["params"], len(who)).fill_(7)})
-    uploads = Uploads(down, server, len(who), M)
-    states: list[State] = [{"params": server["params"][i]} for i in range(M)]
-    for position, client in enumerate(who):
-        states[client] = delivered(uploads, position, torch.full((D,), 10.0 + client))
-    took = [who[position] for position in accepted]
-    given = uploads.rows(accepted)
-    assert given["params"][:, 0].tolist() == [10.0 + client for client in took]
-    after = {"params": replaced(server["params"], torch.tensor(took), given, "params")} if store else server
-    for client in set(who).difference(took):
-        states[client] = {"params": server["params"][client]}  # refused: it goes on from its old state
-    uploads.settle(after, accepted, took, states)
-    return server, after, states
+    hosted = hosts([{"params": server["params"][i]} for i in range(M)])
+    storage = LocalStorage(hosted, M)
+    with storage.sending():
+        down = Download({}, {"params": new_rows(server["params"], len(who)).fill_(7)})
+    shelf = storage.shelf(down, server, who)
+    for place, client in enumerate(who):
+        upload(shelf, place, hosted[client], torch.full((D,), 10.0 + client))
+    took = [who[place] for place in accepted]
+    rows = shelf.rows(accepted)
+    assert rows["params"][:, 0].tolist() == [10.0 + client for client in took]
+    with shelf.aggregating():
+        after = {"params": replace_rows(server["params"], torch.tensor(took), rows["params"])} if store else server
+    for client in who:
+        hosted[client].commit(1, "accepted" if client in took else "refused")
+    shelf.settle(after, accepted, took)
+    return server, after, [hosted[client].state for client in range(M)]
 
 
 @pytest.mark.parametrize("who", [[0, 1, 2, 3, 4], [0, 1], [3, 4], [1, 2, 4], [0, 4], [2]])
 @pytest.mark.parametrize("lose", [[], [0], [-1]])
-def test_uploads_become_rows_of_the_server_and_clients_see_them_there(who: list[int], lose: list[int]) -> None:
+def test_uploads_become_rows_of_the_server_and_silos_see_them_there(who: list[int], lose: list[int]) -> None:
     accepted = [p for p in range(len(who)) if p not in [at % len(who) for at in lose]]
     if not accepted:
         return
     before, after, states = gone_through(who, accepted)
-    took = [who[position] for position in accepted]
+    took = [who[place] for place in accepted]
     want = [10.0 + i if i in took else float(i) for i in range(M)]
     assert torch.equal(before["params"], rows_of(0, 1, 2, 3, 4))
     assert torch.equal(after["params"], rows_of(*want))
     for client, state in enumerate(states):
         assert torch.equal(state["params"], after["params"][client])
-        assert state["params"].data_ptr() == after["params"][client].data_ptr()
+        if who == [client]:  # one silo is sent one row, not the first of a matrix: it keeps a copy of that size
+            assert state["params"].untyped_storage().nbytes() == D * 4
+        else:
+            assert state["params"].data_ptr() == after["params"][client].data_ptr()
 
 
 @pytest.mark.parametrize("who", [[0, 1, 2, 3, 4], [1, 2, 4]])
-def test_a_server_that_keeps_no_rows_leaves_the_clients_their_own(who: list[int]) -> None:
-    """Else a client that is absent for long would keep a whole matrix of its last round alive."""
+def test_a_server_that_keeps_no_rows_leaves_the_silos_their_own(who: list[int]) -> None:
+    """Else a silo that is absent for long would keep a whole matrix of its last round alive."""
     _, _, states = gone_through(who, list(range(len(who))), store=False)
     for client in who:
         assert states[client]["params"].tolist() == [10.0 + client] * D
         assert states[client]["params"].untyped_storage().nbytes() == D * 4
 
 
-def test_what_was_used_up_is_gone() -> None:
-    room = rows_of(1, 2, 0, 0)
-    given = Given({"params": room[:2]}, {"params": room})
-    old = rows_of(5, 6, 7, 8)
-    assert torch.equal(replaced(old, torch.tensor([1, 3]), given, "params"), rows_of(5, 1, 7, 2))
+class Lender:
+    """Storage in which some rows are the first of a larger matrix."""
+
+    def __init__(self, rows: Tensor, room: Tensor) -> None:
+        self.rows, self.room, self.asked = rows, room, 0
+
+    def new_rows(self, like: Tensor, count: int) -> Tensor:
+        return self.room[:count]
+
+    def room_of(self, rows: Tensor) -> Tensor | None:
+        self.asked += 1
+        return self.room if rows is self.rows and self.asked == 1 else None
+
+
+def test_lent_storage_is_used_once_and_the_old_matrix_stays() -> None:
+    room, old = rows_of(1, 2, 0, 0), rows_of(5, 6, 7, 8)
+    rows, who = room[:2], torch.tensor([1, 3])
+    with lent(Lender(rows, room)):
+        after = replace_rows(old, who, rows)
+        assert torch.equal(after, rows_of(5, 1, 7, 2)) and after.data_ptr() == room.data_ptr()
+        again = replace_rows(old, who, rows_of(3, 4))  # given once: another matrix lies elsewhere
+        assert torch.equal(again, rows_of(5, 3, 7, 4)) and again.data_ptr() != room.data_ptr()
+        assert new_rows(old, 2).data_ptr() == room.data_ptr()
     assert torch.equal(old, rows_of(5, 6, 7, 8))
-    with pytest.raises(KeyError):
-        replaced(old, torch.tensor([1, 3]), given, "params")
+    assert new_rows(old, 2).data_ptr() != room.data_ptr()
+
+
+def test_the_shelf_gives_its_room_once() -> None:
+    server = {"params": rows_of(0, 1, 2, 3, 4)}
+    hosted = hosts([{"params": rows_of(9)[0]} for _ in range(M)])
+    shelf = LocalShelf(hosted, Download({}, {}), server, 2, M)
+    for place, client in enumerate((1, 3)):
+        upload(shelf, place, hosted[client], torch.full((D,), 10.0 + client))
+    rows, who = shelf.rows([0, 1])["params"], torch.tensor([1, 3])
+    with shelf.aggregating():
+        first = replace_rows(server["params"], who, rows)
+        assert first.data_ptr() == rows.data_ptr()
+        second = replace_rows(server["params"], who, rows)
+    assert second.data_ptr() != first.data_ptr()
 
 
 def test_plain_uploads_are_not_touched() -> None:
     """Also where their storage happens to be large enough."""
     room, old = rows_of(1, 2, 0, 0), rows_of(5, 6, 7, 8)
-    assert torch.equal(replaced(old, torch.tensor([1, 3]), {"params": room[:2]}, "params"), rows_of(5, 1, 7, 2))
+    assert torch.equal(replace_rows(old, torch.tensor([1, 3]), room[:2]), rows_of(5, 1, 7, 2))
     assert torch.equal(room, rows_of(1, 2, 0, 0))
 
 
@@ -115,10 +165,19 @@ def test_storage_that_somebody_else_uses_is_not_written(kind: str) -> None:
         "shared with all": Download({"mean": both[5]}, {"params": both[:3]}),
         "forwarded": Download({}, {"params": both[:3], "cores": Pick(both[3:], torch.zeros(3, 1, dtype=torch.int64))}),
     }[kind]
-    uploads = Uploads(down, server, 3, M)
-    for position in range(3):
-        uploads.put(position, {"params": torch.full((D,), 9.0)})
+    shelf = LocalShelf({}, down, server, 3, M)
+    for place in range(3):
+        shelf.put([place], [place], {"params": torch.full((1, D), 9.0)})
     assert torch.equal(both, rows_of(0, 1, 2, 3, 4, 5)) and torch.equal(server["params"], rows_of(0, 1, 2, 3, 4))
+
+
+def test_what_a_silo_keeps_of_its_download_is_moved_out_of_the_way() -> None:
+    storage = LocalStorage(hosts([{"params": rows_of(0)[0]} for _ in range(M)]), M)
+    sent, own = rows_of(0, 1, 2), rows_of(5)[0]
+    storage.shelf(Download({}, {"params": sent}), {}, [0, 1, 2])
+    apart = storage.apart({"seen": sent[1], "own": own})
+    sent.fill_(9)
+    assert apart["seen"].tolist() == [1] * D and apart["own"] is own
 
 
 def test_equal_copies_are_shared_and_others_are_not() -> None:
@@ -127,7 +186,7 @@ def test_equal_copies_are_shared_and_others_are_not() -> None:
     negative = server["params"][1].clone()
     negative[0] = -0.0  # equal, but not the same bits
     states = [{"params": rows_of(0)[0]}, {"params": negative}, {"params": rows_of(9)[0], "counts": torch.tensor([2])}]
-    share(server, states, range(3))
+    share(server, 3, hosts(states).values())
     assert states[0]["params"].data_ptr() == server["params"][0].data_ptr()
     assert states[1]["params"].data_ptr() == negative.data_ptr() and states[1]["params"][0].signbit()
     assert states[2]["params"].tolist() == [9] * D and states[2]["counts"].tolist() == [2]
@@ -195,7 +254,12 @@ def test_at_most_two_matrices_and_a_block_are_alive(
         return looked
 
     monkeypatch.setattr(cloud, "mix_models", looking(cloud.mix_models))
-    monkeypatch.setattr(cloud, "replaced", looking(cloud.replaced))
+    monkeypatch.setattr(cloud, "replace_rows", looking(cloud.replace_rows))
+
+    def look(event: Event) -> None:
+        if event.what == "aggregated" or (event.what == "trained" and event.done in (event.total // 2, event.total)):
+            peak.look()
+
     built = build(method, {"pool": pool})
     fed = federation_of(at, 3, 1)
     steps = simulate(
@@ -206,7 +270,7 @@ def test_at_most_two_matrices_and_a_block_are_alive(
         built.solver,
         Participation(epochs=1, **rule),
         workers=1,
-        notify=lambda _, done, total: peak.look() if done in (total // 2, total) else None,
+        events=look,
     )
     assert sum(1 for _ in steps) == 3
     working = 12 * model  # the first model; a worker's own vectors, gradient and optimiser
@@ -219,8 +283,8 @@ def test_at_most_two_matrices_and_a_block_are_alive(
 def test_a_new_matrix_lies_where_the_one_it_is_made_from_lies(tmp_path: Path) -> None:
     here = moved(rows_of(1, 2, 3), tmp_path)
     assert torch.equal(here, rows_of(1, 2, 3)) and folder_of(here) == tmp_path
-    assert folder_of(roomy(here, 2)) == tmp_path and roomy(here, 2).shape == (2, D)
-    assert folder_of(rows_of(1)) is None and folder_of(roomy(rows_of(1, 2), 1)) is None
+    assert folder_of(with_spare_rows(here, 2)) == tmp_path and with_spare_rows(here, 2).shape == (2, D)
+    assert folder_of(rows_of(1)) is None and folder_of(with_spare_rows(rows_of(1, 2), 1)) is None
     shown = moved(rows_of(1).expand(3, -1), tmp_path)
     assert shown.stride(0) == 0 and shown.shape == (3, D) and folder_of(shown) == tmp_path
     assert empty(here, (3, 0), tmp_path).shape == (3, 0)
@@ -241,8 +305,8 @@ def test_matrices_in_files_give_the_same_bits(method: str, participation: float,
 def test_matrices_in_files_can_be_resumed(tmp_path: Path) -> None:
     whole = run("fedamp", rounds=4)
     first = run("fedamp", rounds=4, matrix_dir=tmp_path)[1]
-    assert equal_runs(whole[2:], run("fedamp", rounds=4, start=first.progress))
-    assert equal_runs(whole[2:], run("fedamp", rounds=4, start=whole[1].progress, matrix_dir=tmp_path))
+    assert equal_runs(whole[2:], run("fedamp", rounds=4, start=first.saved))
+    assert equal_runs(whole[2:], run("fedamp", rounds=4, start=whole[1].saved, matrix_dir=tmp_path))
 
 
 def test_a_folder_without_room_is_refused_before_round_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,11 +332,11 @@ def test_a_disk_that_fills_up_is_said_and_leaves_nothing(tmp_path: Path, monkeyp
 def test_folders_are_checked_before_anything_is_computed(tmp_path: Path) -> None:
     digits = {"clients": 2, "rounds": 1, "epochs": 1}
     with pytest.raises(InputError, match="matrix_dir needs a directory that exists, got .*nowhere: create it"):
-        amity.execute(amity.Run("fedamp", matrix_dir=str(tmp_path / "nowhere"), **digits))
+        amity.run(amity.Run("fedamp", matrix_dir=str(tmp_path / "nowhere"), **digits))
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(InputError, match="matrix_dir needs a directory that exists"):
-        amity.execute(amity.Run("fedamp", matrix_dir=str(file), **digits))
+        amity.run(amity.Run("fedamp", matrix_dir=str(file), **digits))
     with pytest.raises(InputError, match="matrix_dir needs models in main memory, got device meta"):
         matrices.check_folder(tmp_path, torch.device("meta"))
 
@@ -285,8 +349,8 @@ def test_folders_that_cannot_be_written_are_refused() -> None:
 
 def test_a_run_with_matrices_in_files_is_the_same_run(tmp_path: Path) -> None:
     wanted = {"clients": 4, "rounds": 2, "epochs": 1, "participation": 0.5}
-    plain = amity.execute(amity.Run("heurfedamp", **wanted))
-    mapped = amity.execute(amity.Run("heurfedamp", matrix_dir=str(tmp_path), **wanted))
+    plain = amity.run(amity.Run("heurfedamp", **wanted))
+    mapped = amity.run(amity.Run("heurfedamp", matrix_dir=str(tmp_path), **wanted))
     for name in plain.accuracy:
         one, other = plain.model(name).state_dict(), mapped.model(name).state_dict()
         assert same(one, other)

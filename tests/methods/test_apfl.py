@@ -24,13 +24,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from amity.contract import InputError, Particular, Round, Silo, Solver, Split
-from amity.engines.simulate import federation_of
+from amity.contract import InputError, Particular, Silo, Solver, Split
+from amity.federation.plan import federation_of
+from amity.federation.reports import Round
 from amity.methods.apfl import APFL
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, batch=4, decay=0.9)
-SOME = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"}
+SOME: dict[str, Any] = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"}
 MODELS: list[Callable[[], nn.Module]] = [mlp, batchnorm, dropout]
 
 
@@ -56,7 +57,7 @@ def test_two_rounds_by_hand() -> None:
     one, two = run(APFL(alpha=0.5), on=quadratic(1), at=two_points(8, 16), rounds=2, epochs=2, solver=solver)
 
     def found(report: Any) -> list[float]:
-        a, b = report.progress.clients
+        a, b = report.clients
         numbers = [report.progress.server["params"], a["copy"], a["params"], b["copy"], b["params"], *flat(report)]
         return torch.cat(numbers).tolist()
 
@@ -78,7 +79,7 @@ def test_a_learnt_alpha_by_hand() -> None:
     )
     alpha = 0.44140625
     v = 0.1171875 - alpha / 8 * (alpha * 0.1171875 + (1 - alpha) * 0.46875 - 2)
-    client = report.progress.clients[0]
+    client = report.clients[0]
     assert client["alpha"].item() == pytest.approx(alpha, abs=1e-12)
     assert client["copy"].item() == pytest.approx(0.46875, abs=1e-12)
     assert client["params"].item() == pytest.approx(v, abs=1e-12)
@@ -88,14 +89,14 @@ def test_a_learnt_alpha_by_hand() -> None:
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize("settings", [{"alpha": 0.0}, {"alpha": 0.6}, {"alpha": 1.0}, {"alpha": 0.5, "adaptive": True}])
 def test_apfl_1_the_path_of_w_is_fedavgs_to_the_last_bit(make: Any, settings: dict[str, Any]) -> None:
-    setting = {"on": task(make), "solver": BATCHES, **SOME}
+    setting: dict[str, Any] = {"on": task(make), "solver": BATCHES, **SOME}
     average = run("fedavg", settings={"weighting": "uniform"}, **setting)
     mixed = run(APFL(**settings), **setting)
     assert all(same(a.progress.server, b.progress.server) for a, b in zip(average, mixed, strict=True))
 
 
 def test_apfl_1_by_samples_too() -> None:
-    setting = {"on": task(mlp), "solver": BATCHES, **SOME}
+    setting: dict[str, Any] = {"on": task(mlp), "solver": BATCHES, **SOME}
     average, mixed = run("fedavg", **setting), run(APFL(weighting="samples"), **setting)
     assert all(same(a.progress.server, b.progress.server) for a, b in zip(average, mixed, strict=True))
 
@@ -103,23 +104,23 @@ def test_apfl_1_by_samples_too() -> None:
 def test_apfl_2_alpha_0_is_the_trained_copy_of_fedavg() -> None:
     for make in MODELS:
         on = task(make)
-        setting = {"on": on, "solver": BATCHES, **SOME}
+        setting: dict[str, Any] = {"on": on, "solver": BATCHES, **SOME}
         copies = run("fedavg-local", settings={"weighting": "uniform"}, **setting)
         mixed = run(APFL(alpha=0.0), **setting)
         first = on.initial(federation_of(silos(), 3, 1))["params"]
         for one, two in zip(copies, mixed, strict=True):
             assert torch.equal(flat(one), flat(two))
-            assert all(torch.equal(client["params"], first) for client in two.progress.clients)  # v never moves
+            assert all(torch.equal(client["params"], first) for client in two.clients)  # v never moves
             if make is not batchnorm:  # whose statistics stay at the client
                 assert [score.loss for score in one.scores] == [score.loss for score in two.scores]
 
 
 @pytest.mark.parametrize("make", MODELS)
 def test_apfl_3_alpha_1_is_separate_to_the_last_bit(make: Any) -> None:
-    setting = {"on": task(make), "solver": BATCHES, **SOME}
+    setting: dict[str, Any] = {"on": task(make), "solver": BATCHES, **SOME}
     for one, two in zip(run("separate", **setting), run(APFL(alpha=1.0), **setting), strict=True):
         assert all(same(a, b) for a, b in zip(one.models, two.models, strict=True))  # statistics too
-        for a, b in zip(one.progress.clients, two.progress.clients, strict=True):
+        for a, b in zip(one.clients, two.clients, strict=True):
             assert same(a, {key: b[key] for key in a})
 
 
@@ -128,7 +129,7 @@ def test_apfl_4_alpha_stays_between_0_and_1() -> None:
     seen = []
     for rate in (0.05, 1.0, 8.0):
         for report in run(method, on=task(mlp), rounds=6, solver=BATCHES._replace(rate=rate)):
-            seen += [client["alpha"].item() for client in report.progress.clients]
+            seen += [client["alpha"].item() for client in report.clients]
     assert all(0 <= alpha <= 1 for alpha in seen) and {0.0, 1.0} <= set(seen) and len(set(seen)) > 20
 
 
@@ -167,7 +168,7 @@ def test_alpha_moves_once_per_round_on_the_first_batch() -> None:
     found = []
     for epochs in (1, 4):
         [report] = run(APFL(adaptive=True), on=task(mlp), rounds=1, epochs=epochs, solver=BATCHES)
-        found.append([client["alpha"].item() for client in report.progress.clients])
+        found.append([client["alpha"].item() for client in report.clients])
     assert found[0] == found[1] and 0.25 not in found[0]
 
 
@@ -198,7 +199,7 @@ def test_absent_clients_keep_everything_and_lost_ones_their_training() -> None:
     before = None
     for report in run(APFL(adaptive=True), on=task(batchnorm), rounds=5, solver=BATCHES, **SOME):
         if before is not None:
-            old, new = before.progress.clients, report.progress.clients
+            old, new = before.clients, report.clients
             assert all(same(old[i], new[i]) for i in absent(report))
             assert all(not torch.equal(old[i]["copy"], new[i]["copy"]) for i in report.epochs)  # lost uploads too
         before = report

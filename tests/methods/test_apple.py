@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, half_square, mlp, near, randn, run, same, silos, task, turn_of
+from small import Seen, States, batchnorm, half_square, mlp, near, randn, run, same, silos, task, turn_of
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from amity.contract import Federation, Progress, Relational, Round, Silo, Solver, Split, State, Turn
-from amity.engines.simulate import federation_of
+from amity.contract import Federation, Relational, Silo, Solver, Split, State, Turn
+from amity.federation.plan import federation_of
+from amity.learn.task import Task
+from amity.learn.train import train
 from amity.methods.apple import Apple
 from amity.methods.fedavg import FedAvg
-from amity.task import Task
-from amity.train import train
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, momentum=0.9, batch=4, decay=0.9)
-PAPER = {"core_init": "independent", "lr_scale": "none"}
+PAPER: dict[str, Any] = {"core_init": "independent", "lr_scale": "none"}
 
 
 def line() -> Task:
@@ -34,12 +34,11 @@ def on_line(name: str, x: list[float], y: list[int]) -> Silo:
     return Silo(name, data, data)
 
 
-def begin(method: Apple, on: Task, fed: Federation, **changes: Tensor) -> Progress:
+def begin(method: Apple, on: Task, fed: Federation, **changes: Tensor) -> States:
     """The first state, with some of it changed alike at the server and at all clients."""
     server = method.init_server(on, fed)
     clients = [method.init_client(on, fed, client) for client in range(fed.clients)]
-    return Progress(
-        0,
+    return States(
         {key: changes.get(key, value) for key, value in server.items()},
         [{key: changes.get(key, value) for key, value in client.items()} for client in clients],
     )
@@ -61,7 +60,7 @@ def loss_at(make: Callable[[], nn.Module], params: Tensor, data: Split) -> Tenso
 
 
 def personal(on: Task, state: State) -> Tensor:
-    return Apple().personal(on, state, None, None)["params"]  # type: ignore[arg-type]
+    return Apple().personal(on, state, None, None)["params"]
 
 
 def prior(at: Sequence[Silo]) -> Tensor:
@@ -73,11 +72,11 @@ def test_two_rounds_by_hand() -> None:
     # Silos of one example each, x = 1: F_a' = w - 1, F_b' = w - 5; p0 = (1/2, 1/2); first cores c = (2, 4).
     # eta_1 = 1/2, eta_2 = 1/8, mu = 1, cosine over L = 2 rounds: lambda = 1, 1/2. One step per round.
     #
-    # Round 1, w = 2/2 + 4/2 = 3 at both, p = p0, so no penalty:
+    # Seen 1, w = 2/2 + 4/2 = 3 at both, p = p0, so no penalty:
     #   a: g = 2;   c_a = 2 - 1/2 * 1/2 * 2 = 1.5;  p_a = (1/2 - 2*2/8, 1/2 - 2*4/8) = (0, -0.5)
     #   b: g = -2;  c_b = 4 + 1/2 * 1/2 * 2 = 4.5;  p_b = (1/2 + 2*2/8, 1/2 + 2*4/8) = (1, 1.5)
     #   w_a = 0 * 1.5 - 0.5 * 4 = -2;  w_b = 1 * 2 + 1.5 * 4.5 = 8.75: the other's core is still the old one
-    # Round 2, cores (1.5, 4.5) at both:
+    # Seen 2, cores (1.5, 4.5) at both:
     #   a: w = -0.5 * 4.5 = -2.25, g = -3.25;  c_a = 1.5 - 1/2 * 0 * g = 1.5
     #      penalty 1/2 (0 - 1/2, -0.5 - 1/2) = (-0.25, -0.5)
     #      p_a = (0 - (-3.25*1.5 - 0.25)/8, -0.5 - (-3.25*4.5 - 0.5)/8) = (0.640625, 1.390625)
@@ -91,10 +90,10 @@ def test_two_rounds_by_hand() -> None:
     start = begin(method, line(), federation_of(at, 2, 1), cores=torch.tensor([[2.0], [4.0]], dtype=torch.float64))
     one, two = run(method, on=line(), at=at, rounds=2, epochs=1, solver=FULL._replace(rate=0.5), start=start)
 
-    def found(report: Round) -> list[float]:
+    def found(report: Seen) -> list[float]:
         numbers = [report.progress.server["cores"][:, 0]]
-        numbers += [client["relations"] for client in report.progress.clients]
-        numbers += [personal(line(), client) for client in report.progress.clients]
+        numbers += [client["relations"] for client in report.clients]
+        numbers += [personal(line(), client) for client in report.clients]
         return torch.cat(numbers).tolist()
 
     assert found(one) == pytest.approx([1.5, 4.5, 0, -0.5, 1, 1.5, -2, 8.75], abs=1e-10)
@@ -124,7 +123,7 @@ def test_a_run_by_ordinary_autograd(settings: dict[str, Any]) -> None:
     fed, p0, rounds = federation_of(at, 4, 1), prior(at), 4
     first = begin(method, on, fed)
     reports = run(
-        method, on=on, at=at, rounds=rounds, epochs=3, solver=FULL._replace(momentum=0.9, decay=0.8), start=first
+        method, on=on, at=at, rounds=rounds, epochs=3, solver=FULL._replace(momentum=0.9, decay=0.8), start=first.saved
     )
     server, wanted = first.server["cores"], None
     held = [client["cores"].clone() for client in first.clients]
@@ -149,7 +148,7 @@ def test_a_run_by_ordinary_autograd(settings: dict[str, Any]) -> None:
             uploads.append(core.detach())
         server, wanted = torch.stack(uploads), report.progress.server["wanted"]
         assert near(report.progress.server["cores"], server)
-        for i, client in enumerate(report.progress.clients):
+        for i, client in enumerate(report.clients):
             assert near(client["cores"], held[i]) and near(client["relations"], relations[i])
             assert near(personal(on, client), relations[i] @ held[i])
             loss = loss_at(mlp, relations[i] @ held[i], at[i].test).item() * len(at[i].test.y)
@@ -181,12 +180,12 @@ def test_app_1_both_gradients_by_finite_differences(scheduler: Any, share: float
         after, _ = method.local(on, client, {}, turn_of(fed, at, me, FULL._replace(rate=1.0), round=r + 1))
 
         def objective(core: Tensor, p: Tensor, cores: Tensor = cores, me: int = me) -> Tensor:
-            w = sum(p[j] * (core if j == me else cores[j]) for j in range(5))
+            w: Any = sum(p[j] * (core if j == me else cores[j]) for j in range(5))
             return loss_at(mlp, w, at[me].train) + fade * mu / 2 * (p - prior(at)).square().sum()
 
         with torch.no_grad():
-            by_core = differences(lambda core, p=p, f=objective: f(core, p), cores[me])
-            by_p = differences(lambda p, core=cores[me], f=objective: f(core, p), p)
+            by_core = differences(lambda core, p=p, f=objective: f(core, p), cores[me])  # type: ignore[misc]
+            by_p = differences(lambda p, core=cores[me], f=objective: f(core, p), p)  # type: ignore[misc]
         assert near(cores[me] - after["cores"][me], by_core, 1e-8)
         assert near(p - after["relations"], by_p, 1e-8)
         others = torch.arange(5) != me
@@ -197,7 +196,7 @@ def test_app_2_with_p_frozen_all_clients_begin_a_round_with_the_same_model() -> 
     at, on, method = silos(), task(mlp), Apple(eta2=0.0, **PAPER)
     fed = federation_of(at, 3, 1)
     for report in run(method, on=on, at=at, rounds=3, solver=BATCHES):
-        _, server, clients = report.progress
+        server, clients = report.server, report.clients
         expected = sum(share * core for share, core in zip(prior(at), server["cores"], strict=True))
         down = method.download(server, torch.arange(5), report.round + 1, lambda role, key: torch.Generator())
         for i, client in enumerate(clients):
@@ -214,7 +213,7 @@ def test_app_2_a_growing_mu_freezes_p() -> None:
         # eta_2 mu = 1: every step throws p back to p0, but for eta_2 <g, c_j>.
         method = Apple(mu=mu, eta2=1 / mu, penalty_rounds=1.0, **PAPER)
         [report] = run(method, on=on, at=at, rounds=1, solver=BATCHES._replace(momentum=0.0))
-        relations = torch.stack([client["relations"] for client in report.progress.clients])
+        relations = torch.stack([client["relations"] for client in report.clients])
         distances.append(float((relations - prior(at)).abs().max()))
     assert distances[0] > 1e-4
     assert distances[1] < 2e-2 * distances[0] and distances[2] < 2e-2 * distances[1]
@@ -229,7 +228,7 @@ def test_app_3_frozen_p_is_a_sum_of_moves_not_a_mean(core_init: Any, epochs: int
     solver = BATCHES._replace(momentum=0.0)
     w = p0 @ begin(method, on, fed).server["cores"]
     for report in run(method, on=on, at=at, rounds=3, epochs=epochs, solver=solver):
-        start = {**on.initial(fed), "params": w}
+        start: dict[str, Any] = {**on.initial(fed), "params": w}
         new = w.clone()
         for i in range(5):
             slower = solver._replace(rate=0.1 * float(p0[i]) ** 2)
@@ -285,7 +284,7 @@ def test_app_4_a_client_that_weighs_only_itself_is_separate(make: Callable[[], n
     apple = run(method, on=on, at=at, solver=BATCHES, start=first._replace(clients=alone))
     separate = run("separate", settings={"init": "independent"}, on=on, at=at, solver=BATCHES)
     for one, two in zip(apple, separate, strict=True):
-        for a, b in zip(one.progress.clients, two.progress.clients, strict=True):
+        for a, b in zip(one.clients, two.clients, strict=True):
             assert torch.equal(personal(on, a), b["params"])
             assert torch.equal(a["buffers"], b["buffers"]) and torch.equal(a["counts"], b["counts"])
         assert [score.loss for score in one.scores] == [score.loss for score in two.scores]
@@ -408,18 +407,18 @@ def test_app_6_under_a_budget_of_one_everybody_is_downloaded_once_before_anybody
     for client in range(5):
         downloads = [int(report.progress.server["wanted"][client]) for report in reports[:4]]  # for rounds 2 to 5
         assert sorted(downloads) == [j for j in range(5) if j != client]
-        assert not reports[0].progress.clients[client]["seen"].any()
-        assert reports[4].progress.clients[client]["seen"].sum() == 4
+        assert not reports[0].clients[client]["seen"].any()
+        assert reports[4].clients[client]["seen"].sum() == 4
 
 
 @pytest.mark.parametrize("settings", [{"budget": 4}, {"budget": 5}, {"budget": 99}, {"selection": "uniform"}])
 def test_app_7_a_budget_of_all_others_or_more_is_no_limit(settings: dict[str, Any]) -> None:
-    plain = {"eta2": 0.05, "core_init": "independent"}
-    setting = {"on": task(mlp), "solver": BATCHES, "rounds": 4, "participation": 0.8}
+    plain: dict[str, Any] = {"eta2": 0.05, "core_init": "independent"}
+    setting: dict[str, Any] = {"on": task(mlp), "solver": BATCHES, "rounds": 4, "participation": 0.8}
     for one, two in zip(run(Apple(**plain), **setting), run(Apple(**plain, **settings), **setting), strict=True):
         assert torch.equal(one.progress.server["cores"], two.progress.server["cores"])
         assert (one.bytes_up, one.bytes_down) == (two.bytes_up, two.bytes_down)
-        for a, b in zip(one.progress.clients, two.progress.clients, strict=True):
+        for a, b in zip(one.clients, two.clients, strict=True):
             assert torch.equal(a["cores"], b["cores"]) and torch.equal(a["relations"], b["relations"])
 
 
@@ -443,7 +442,7 @@ class Overheard:
 def test_app_8_only_cores_and_wishes_cross_the_wire(budget: Any) -> None:
     at, on = silos(), task(batchnorm)
     wire = Overheard(Apple(budget=budget, eta2=0.05))
-    run(wire, on=on, at=at, rounds=4, solver=BATCHES, participation=0.8)  # type: ignore[arg-type]
+    run(wire, on=on, at=at, rounds=4, solver=BATCHES, participation=0.8)
     count = 4 if budget == "all" else budget
     uploaded = [on.initial(federation_of(at, 4, 1))["params"]]  # what everybody may know so far
     for _, messages in itertools.groupby(wire.messages, key=lambda message: message[0]):
@@ -484,7 +483,7 @@ def test_every_round_downloads_exactly_the_budget_and_keeps_the_rest_stale(budge
     assert [report.bytes_down for report in reports] == [0, down, down, down, down]  # first cores come from seeds
     assert all(report.bytes_eval == 0 for report in reports)
     for before, after in zip(reports, reports[1:], strict=False):
-        for i, (old, new) in enumerate(zip(before.progress.clients, after.progress.clients, strict=True)):
+        for i, (old, new) in enumerate(zip(before.clients, after.clients, strict=True)):
             asked = before.progress.server["wanted"][i]
             assert len(set(asked.tolist())) == budget and i not in asked
             stale = torch.tensor([j for j in range(5) if j != i and j not in asked])
@@ -499,7 +498,7 @@ def test_client_and_server_agree_on_what_is_wanted_when_uploads_are_lost(phase: 
     reports = run(Apple(budget=2, eta2=0.05), on=task(mlp), rounds=8, solver=BATCHES, drop=0.4, drop_phase=phase)
     lost = 0
     for before, after in zip(reports, reports[1:], strict=False):
-        for i, (old, new) in enumerate(zip(before.progress.clients, after.progress.clients, strict=True)):
+        for i, (old, new) in enumerate(zip(before.clients, after.clients, strict=True)):
             assert torch.equal(new["wanted"], after.progress.server["wanted"][i])
             if i in after.took_part:
                 continue
@@ -519,7 +518,7 @@ def test_relations_can_be_read_for_pictures() -> None:
     assert isinstance(method, Relational)
     for report in run(method, participation=0.6):
         assert report.weights is not None and report.weights.shape == (5, 5)
-        for row, client in zip(report.weights, report.progress.clients, strict=True):
+        for row, client in zip(report.weights, report.clients, strict=True):
             assert torch.equal(row, method.relations(client))
 
 
@@ -527,6 +526,29 @@ def test_p_begins_at_the_shares_of_the_samples() -> None:
     at, on = silos(), task(mlp)
     for client in begin(Apple(), on, federation_of(at, 1, 1)).clients:
         assert near(client["relations"], torch.tensor([7.0, 15.0, 9.0, 12.0, 10.0]).double() / 53)
+
+
+def test_p_may_begin_uniform_and_is_still_pulled_to_the_shares_of_the_samples() -> None:
+    # As in the first round above, w = 3 and g = 2 or -2, but b has three examples of four: p0 = (1/4, 3/4). p begins
+    # at (1/2, 1/2), so that the penalty is (1/4, -1/4) at once:
+    #   p_a = (1/2 - (2*2 + 1/4)/8, 1/2 - (2*4 - 1/4)/8) = (-0.03125, -0.46875)
+    #   p_b = (1/2 - (-2*2 + 1/4)/8, 1/2 - (-2*4 - 1/4)/8) = (0.96875, 1.53125)
+    at = [on_line("a", [1.0], [1]), on_line("b", [1.0, 1.0, 1.0], [5, 5, 5])]
+    method = Apple(mu=1.0, penalty_rounds=1.0, eta2=0.125, first_relations="uniform")
+    start = begin(method, line(), federation_of(at, 2, 1), cores=torch.tensor([[2.0], [4.0]], dtype=torch.float64))
+    assert all(client["relations"].tolist() == [0.5, 0.5] for client in start.clients)
+    [report] = run(method, on=line(), at=at, rounds=1, epochs=1, solver=FULL._replace(rate=0.5), start=start)
+    found = torch.cat([client["relations"] for client in report.clients]).tolist()
+    assert found == pytest.approx([-0.03125, -0.46875, 0.96875, 1.53125], abs=1e-10)
+    assert report.progress.server["cores"][:, 0].tolist() == pytest.approx([1.5, 4.5], abs=1e-10)
+
+
+def test_with_silos_of_one_size_both_beginnings_are_one() -> None:
+    at, on = [one._replace(train=Split(one.train.x[:7], one.train.y[:7])) for one in silos()], task(mlp)
+    one, other = (
+        run(Apple(first_relations=first), on=on, at=at, rounds=2, solver=BATCHES)[-1] for first in ("sizes", "uniform")
+    )
+    assert all(same(a, b) for a, b in zip(one.clients, other.clients, strict=True))
 
 
 def test_first_cores_are_shared_or_each_its_own_and_known_to_all() -> None:
@@ -555,6 +577,18 @@ def test_lr_scale_multiplies_the_rate_of_the_core_by_m_and_not_that_of_p() -> No
     assert near(scaled, 4 * core) and torch.equal(p, same_p) and core.abs().max() > 1e-4
 
 
+def test_by_default_the_rate_is_the_papers() -> None:
+    # With p fixed at 1/m and equal cores, w moves by p_ii times the core's step eta_1 p_ii g: by eta_1/m^2 times g.
+    at, on = [silos()[0]] * 4, task(mlp)
+    fed = federation_of(at, 9, 1)
+    client = at_client(Apple(), on, fed, 2)
+    after, _ = Apple(eta2=0.0).local(on, client, {}, turn_of(fed, at, 2, FULL))
+    first = personal(on, client).requires_grad_()
+    loss_at(mlp, first, at[2].train).backward()
+    assert near(personal(on, after) - first.detach(), -0.1 / 4**2 * first.grad)
+    assert first.grad.abs().max() > 1e-2
+
+
 def test_both_rates_decay_with_the_solver() -> None:
     method = Apple(mu=0.0, eta2=0.05)
     core, p = moved(method)
@@ -570,7 +604,7 @@ def test_one_silo_alone_asks_for_nobody() -> None:
     alone = run("separate", on=task(mlp), at=at, solver=BATCHES)
     for one, two in zip(reports, alone, strict=True):
         assert one.bytes_down == 0
-        assert torch.equal(personal(task(mlp), one.progress.clients[0]), two.progress.clients[0]["params"])
+        assert torch.equal(personal(task(mlp), one.clients[0]), two.clients[0]["params"])
 
 
 def test_a_budget_beyond_the_others_is_clipped_and_said() -> None:

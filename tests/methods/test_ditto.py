@@ -24,16 +24,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from amity.contract import InputError, Particular, Silo, Solver, State, Turn
-from amity.engines.simulate import federation_of
+from amity.federation.plan import federation_of
+from amity.learn.task import Task
+from amity.learn.train import train
 from amity.methods.ditto import Ditto
 from amity.methods.separate import Separate
-from amity.task import Task
-from amity.train import train
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, momentum=0.5, batch=4, decay=0.9)
 ADAM = Solver("adam", 0.01, batch=4)
-SOME = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"}
+SOME: dict[str, Any] = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"}
 CHOICES = [(mlp, ADAM), (batchnorm, BATCHES), (dropout, BATCHES)]
 
 
@@ -62,9 +62,10 @@ def test_two_rounds_by_hand() -> None:
 @pytest.mark.parametrize(("make", "solver"), CHOICES)
 @pytest.mark.parametrize("weighting", ["uniform", "samples"])
 def test_dit_1_the_global_path_is_fedavgs_to_the_last_bit(make: Any, solver: Solver, weighting: Any) -> None:
-    setting = {"on": task(make), "solver": solver, **SOME}
+    setting: dict[str, Any] = {"on": task(make), "solver": solver, **SOME}
     average = run("fedavg", settings={"weighting": weighting}, **setting)
-    for more in ({}, {"attraction": 0.0}, {"attraction": 5.0, "personal_epochs": 3, "personal_lr": 0.02}):
+    personal: dict[str, Any] = {"attraction": 5.0, "personal_epochs": 3, "personal_lr": 0.02}
+    for more in ({}, {"attraction": 0.0}, personal):
         ditto = run(Ditto(weighting=weighting, **more), **setting)
         assert all(same(a.progress.server, b.progress.server) for a, b in zip(average, ditto, strict=True))
 
@@ -78,11 +79,11 @@ class Aside(Separate):
 
 @pytest.mark.parametrize(("make", "solver"), CHOICES)
 def test_dit_2_lambda_0_is_separate_to_the_last_bit(make: Any, solver: Solver) -> None:
-    setting = {"on": task(make), "solver": solver, "rounds": 4, **SOME}
+    setting: dict[str, Any] = {"on": task(make), "solver": solver, "rounds": 4, **SOME}
     alone, ditto, pulled = (run(m, **setting) for m in (Aside(), Ditto(attraction=0.0), Ditto(attraction=0.1)))
     for one, two in zip(alone, ditto, strict=True):
         assert one.epochs == two.epochs  # the same clients train
-        assert all(same(a, b) for a, b in zip(one.progress.clients, two.progress.clients, strict=True))
+        assert all(same(a, b) for a, b in zip(one.clients, two.clients, strict=True))
         assert [a.loss for a in one.scores] == [b.loss for b in two.scores]
     assert not near(flat(ditto[-1]), flat(pulled[-1]))
 
@@ -95,7 +96,7 @@ def test_dit_3_at_rate_lambda_1_one_step_leaves_from_the_global_model() -> None:
     after, _ = Ditto(attraction=10.0).local(on, v, w, turn_of(fed, at, 2, FULL))  # rate 0.1
     module = on.module(v)
     F.cross_entropy(module(at[2].train.x), at[2].train.y).backward()
-    gradient = torch.cat([p.grad.flatten() for p in module.parameters()])  # type: ignore[union-attr]
+    gradient = torch.cat([p.grad.flatten() for p in module.parameters()])
     assert near(after["params"], w["params"] - 0.1 * gradient)
 
 
@@ -165,20 +166,25 @@ def test_dit_5_a_whole_federation_reaches_its_closed_form() -> None:
 
 
 def test_eval_model_changes_what_is_evaluated_and_nothing_else() -> None:
-    setting = {"on": task(batchnorm), "solver": BATCHES, **SOME}
+    setting: dict[str, Any] = {"on": task(batchnorm), "solver": BATCHES, **SOME}
     average = run("fedavg", settings={"weighting": "uniform"}, **setting)
     personal, common = run(Ditto(), **setting), run(Ditto(eval_model="global"), **setting)
     for a, p, c in zip(average, personal, common, strict=True):
         assert [score.loss for score in c.scores] == [score.loss for score in a.scores]
         assert (c.bytes_up, c.bytes_down, c.bytes_eval) == (a.bytes_up, a.bytes_down, a.bytes_eval)
         assert p.bytes_eval == 0 and [s.loss for s in p.scores] != [s.loss for s in c.scores]
-        for one, two in zip(p.progress.clients, c.progress.clients, strict=True):
+        for one, two in zip(p.clients, c.clients, strict=True):
             assert same(one, two)
 
 
 def test_with_silos_of_one_size_the_common_model_is_fedavgs_with_the_defaults_of_both() -> None:
     """FedACS' Table 1 takes FedAvg's run for Ditto-G."""
-    setting = {"on": task(batchnorm), "at": [silo(f"s{i}", 12, i % 2) for i in range(5)], "solver": BATCHES, **SOME}
+    setting: dict[str, Any] = {
+        "on": task(batchnorm),
+        "at": [silo(f"s{i}", 12, i % 2) for i in range(5)],
+        "solver": BATCHES,
+        **SOME,
+    }
     for a, d in zip(run("fedavg", **setting), run("ditto", settings={"eval_model": "global"}, **setting), strict=True):
         assert same(a.progress.server, d.progress.server)
         assert [score.loss for score in a.scores] == [score.loss for score in d.scores]
@@ -188,7 +194,7 @@ def test_personal_models_of_absent_clients_stay_and_those_of_lost_uploads_move()
     before = None
     for report in run(Ditto(), on=task(batchnorm), rounds=5, solver=BATCHES, **SOME):
         if before is not None:
-            for i, (old, new) in enumerate(zip(before.progress.clients, report.progress.clients, strict=True)):
+            for i, (old, new) in enumerate(zip(before.clients, report.clients, strict=True)):
                 assert same(old, new) == (i not in report.epochs)
         before = report
 
@@ -197,6 +203,6 @@ def test_statistics_of_personal_models_never_leave_the_client() -> None:
     """Another lambda changes v_i, its statistics, and nothing that is sent."""
     one, two = (run(Ditto(attraction=x), on=task(batchnorm), solver=FULL) for x in (0.1, 3.0))
     assert same(one[-1].progress.server, two[-1].progress.server)
-    for a, b in zip(one[-1].progress.clients, two[-1].progress.clients, strict=True):
+    for a, b in zip(one[-1].clients, two[-1].clients, strict=True):
         assert not torch.equal(a["buffers"], b["buffers"])
         assert not near(a["buffers"], one[-1].progress.server["buffers"])

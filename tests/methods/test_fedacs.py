@@ -4,20 +4,22 @@ The method ships clipped cosines and keeps each client itself; the other reading
 ANGLES has cosines 0.6 (clients 0, 1), 0 (0, 2) and 0.8 (1, 2).
 """
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from points import ask, client_at, draws, holding, message, models, point, turn, vector
 from small import flat, near, run
-from test_cloud import ask, client_at, draws, holding, message, models, point, turn, vector
 from torch import Tensor
 
-from amity.attention import above_quantile
 from amity.contract import Solver
+from amity.learn.train import train
+from amity.learn.vectors import cosines
+from amity.methods._attention import above_quantile
 from amity.methods.fedacs import FedACS
 from amity.methods.separate import Separate
-from amity.train import train
-from amity.vectors import cosines
 
 ANGLES = torch.tensor([[1.0, 0.0], [3.0, 4.0], [0.0, 1.0]], dtype=torch.float64)
 
@@ -34,7 +36,7 @@ def eye(count: int) -> Tensor:
 
 
 @given(w=models(), p=quantiles, damping=st.floats(0.01, 1))
-def test_acs_1_weights_are_not_negative_and_sum_to_one(w: Tensor, p: float | str, damping: float) -> None:
+def test_acs_1_weights_are_not_negative_and_sum_to_one(w: Tensor, p: Any, damping: float) -> None:
     weights = ask(FedACS(p=p, damping=damping), w).weights
     assert (weights >= 0).all() and (weights.diagonal() > 0).all()
     assert near(weights.sum(1), torch.ones(len(w), dtype=torch.float64))
@@ -87,7 +89,7 @@ def test_acs_4_of_equal_models_each_keeps_its_own() -> None:
 
 
 @given(row=st.lists(st.floats(-2, 2), min_size=3, max_size=3), count=st.integers(1, 8), p=quantiles)
-def test_acs_4_equal_models_stay_what_they_are(row: list[float], count: int, p: float | str) -> None:
+def test_acs_4_equal_models_stay_what_they_are(row: list[float], count: int, p: Any) -> None:
     w = torch.tensor([row] * count, dtype=torch.float64)
     assert near(ask(FedACS(p=p), w).each["params"], w)
 
@@ -104,7 +106,7 @@ def test_acs_5_raw_negative_cosines_make_the_denominator_negative_or_zero() -> N
 
 
 @given(w=models(), p=quantiles)
-def test_acs_6_who_is_kept_is_mutual(w: Tensor, p: float | str) -> None:
+def test_acs_6_who_is_kept_is_mutual(w: Tensor, p: Any) -> None:
     kept = ask(FedACS(p=p), w).weights > 1e-12  # orthogonal models may have a cosine of rounding size
     assert torch.equal(kept, kept.T)
 

@@ -5,21 +5,23 @@ TRIANGLE has squared distances 1 (clients 0, 1), 4 (0, 2) and 5 (1, 2); with sig
 """
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from points import HALVING, TRIANGLE, ask, client_at, draws, facts, holding, message, models, point, turn, vector
 from small import near, run
-from test_cloud import HALVING, TRIANGLE, ask, client_at, draws, facts, holding, message, models, point, turn, vector
 from torch import Tensor
 
-from amity.attention import ATTRACTIONS, gradient_step, negexp
 from amity.contract import InputError, Solver
+from amity.learn.train import train
+from amity.learn.vectors import squared_distances
+from amity.methods import fedamp
+from amity.methods._attention import ATTRACTIONS, gradient_step, negexp
 from amity.methods.fedamp import FedAMP
 from amity.methods.separate import Separate
-from amity.train import train
-from amity.vectors import squared_distances
 
 sigmas = st.floats(1e-2, 1e3)
 alphas = st.floats(1e-2, 10)
@@ -56,6 +58,13 @@ def pair_term(function: str, sigma: float, w: Tensor) -> Tensor:
     return ATTRACTIONS[function](sigma).value(distances(w)).triu(1).sum()
 
 
+def test_the_equations_have_the_papers_numbers() -> None:
+    text = fedamp.__doc__ or ""
+    cited = {line.split()[0]: line.split()[-1] for line in text.splitlines() if line.endswith(")")}
+    assert (cited["G(W)"], cited["u_i"], cited["w_i"]) == ("(1)", "(5)", "(6)")
+    assert "is ours" in text.split("alpha_k falls by thirds")[1]
+
+
 @given(method=st.one_of(theories(), normaliseds()), w=models())
 def test_amp_1_rows_sum_to_one(method: FedAMP, w: Tensor) -> None:
     weights = ask(method, w).weights
@@ -78,20 +87,20 @@ def test_amp_2_theory_is_a_step_along_the_laplacian(method: FedAMP, w: Tensor) -
     sent = ask(method, w)
     slopes = ATTRACTIONS[method.function](method.sigma).slope(distances(w)).fill_diagonal_(0)
     laplacian = torch.diag(slopes.sum(1)) - slopes
-    alpha = method.alpha
+    alpha: float | Tensor = method.alpha
     if method.on_negative == "shrink" and method.grad_factor * alpha * slopes.sum(1).max() > 1:
         alpha = 1 / (method.grad_factor * slopes.sum(1).max())
     assert near(sent.each["params"], w - method.grad_factor * alpha * laplacian @ w, 1e-9)
 
 
 @given(w=models(), function=st.sampled_from(["negexp", "mcp", "scad"]), factor=factors)
-def test_amp_3_theory_with_a_wide_scale_does_not_mix(w: Tensor, function: str, factor: int) -> None:
+def test_amp_3_theory_with_a_wide_scale_does_not_mix(w: Tensor, function: Any, factor: Any) -> None:
     method = FedAMP(mode="theory", function=function, sigma=1e14, alpha=1.0, grad_factor=factor)
     assert near(ask(method, w).weights, torch.eye(len(w), dtype=torch.float64), 1e-12)
 
 
 @given(w=models(2), function=functions, own=st.floats(0, 1))
-def test_amp_4_normalised_with_a_wide_scale_is_uniform(w: Tensor, function: str, own: float) -> None:
+def test_amp_4_normalised_with_a_wide_scale_is_uniform(w: Tensor, function: Any, own: Any) -> None:
     m = len(w)
     expected = torch.full((m, m), (1 - own) / (m - 1), dtype=torch.float64).fill_diagonal_(own)
     assert near(ask(FedAMP(function=function, sigma=1e14, self_weight=own), w).weights, expected)
@@ -123,7 +132,7 @@ def test_amp_5_holds_where_all_weights_underflow(places: list[int], apart: float
 
 
 @pytest.mark.parametrize("function", ["mcp", "scad"])
-def test_compact_attention_out_of_reach_keeps_the_own_model(function: str) -> None:
+def test_compact_attention_out_of_reach_keeps_the_own_model(function: Any) -> None:
     # s = t / sigma is 1/2 between the first two and at least 50 elsewhere: beyond the reach 3 (mcp) and 3.7 (scad).
     w = vector(0, 1, 11)[:, None]
     for own in (0.25, "softmax"):
@@ -137,7 +146,7 @@ def test_compact_attention_out_of_reach_keeps_the_own_model(function: str) -> No
 
 
 @given(w=models(), function=functions, sigma=sigmas)
-def test_amp_6_full_self_weight_or_no_step_changes_nothing(w: Tensor, function: str, sigma: float) -> None:
+def test_amp_6_full_self_weight_or_no_step_changes_nothing(w: Tensor, function: Any, sigma: Any) -> None:
     sent = ask(FedAMP(function=function, sigma=sigma, self_weight=1.0), w)
     assert torch.equal(sent.each["params"], w)
     still = gradient_step(ATTRACTIONS[function](sigma).slope(squared_distances(w)), 0.0)
@@ -145,13 +154,13 @@ def test_amp_6_full_self_weight_or_no_step_changes_nothing(w: Tensor, function: 
 
 
 @given(w=models(2, 2), function=st.sampled_from(["negexp", "pseudo_huber"]), sigma=sigmas, own=st.floats(0, 1))
-def test_amp_7_of_two_clients_the_other_gets_the_rest(w: Tensor, function: str, sigma: float, own: float) -> None:
+def test_amp_7_of_two_clients_the_other_gets_the_rest(w: Tensor, function: Any, sigma: Any, own: Any) -> None:
     weights = ask(FedAMP(function=function, sigma=sigma, self_weight=own), w).weights
     assert near(weights, torch.tensor([[own, 1 - own], [1 - own, own]], dtype=torch.float64))
 
 
 @pytest.mark.parametrize("function", ATTRACTIONS)
-def test_amp_8_the_exact_factor_steps_along_the_gradient_of_the_pair_term(function: str) -> None:
+def test_amp_8_the_exact_factor_steps_along_the_gradient_of_the_pair_term(function: Any) -> None:
     w = torch.randn(5, 3, generator=draws("w", 0), dtype=torch.float64)
     gradient, h = torch.empty_like(w), 1e-5
     for place in range(w.numel()):
@@ -167,7 +176,7 @@ def test_amp_8_the_exact_factor_steps_along_the_gradient_of_the_pair_term(functi
 
 
 @given(w=models(2), function=functions, sigma=sigmas, share=st.floats(0.01, 1))
-def test_amp_9_a_short_step_does_not_raise_the_pair_term(w: Tensor, function: str, sigma: float, share: float) -> None:
+def test_amp_9_a_short_step_does_not_raise_the_pair_term(w: Tensor, function: Any, sigma: Any, share: float) -> None:
     # The curvature of A(|x|^2) is at most 2 A'(0), and the Laplacian of m points has eigenvalues up to m.
     lipschitz = 2 * len(w) * ATTRACTIONS[function](sigma).slope(vector(0)).item()
     alpha = share / lipschitz
@@ -192,7 +201,7 @@ def test_amp_10_without_pull_the_client_trains_plainly_from_the_cloud_model() ->
     offsets=st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)), min_size=4, max_size=6),
     own=st.one_of(st.just("softmax"), st.floats(0, 1)),
 )
-def test_amp_11_two_clusters_give_a_block_diagonal(offsets: list[tuple[float, float]], own: float | str) -> None:
+def test_amp_11_two_clusters_give_a_block_diagonal(offsets: list[tuple[float, float]], own: Any) -> None:
     # Within a cluster d^2 <= 2, between them d^2 >= 9^2: with sigma = 2 ratios are at most exp(1 - 40.5).
     w = torch.tensor(offsets, dtype=torch.float64)
     cluster = torch.arange(len(w)) % 2
@@ -227,7 +236,7 @@ def test_one_round_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("own", "row"), [(0.25, [9, 24, 3]), (0.0, [0, 32, 4]), ("softmax", [23.04, 11.52, 1.44])])
-def test_self_weight_by_hand(own: float | str, row: list[float]) -> None:
+def test_self_weight_by_hand(own: Any, row: list[float]) -> None:
     # Client 0: the others share the rest 8 to 1; here in parts of 36.
     assert near(ask(FedAMP(sigma=HALVING, self_weight=own), TRIANGLE).weights[0], vector(*row) / 36)
 
@@ -242,7 +251,7 @@ def test_group_self_weight_by_hand(counts_self: bool, own: list[float]) -> None:
 
 
 @pytest.mark.parametrize("factor", [1, 2])
-def test_theory_weights_by_hand(factor: int) -> None:
+def test_theory_weights_by_hand(factor: Any) -> None:
     # alpha = 1 / (8 ln 2): alpha A'(t) = 2^-t / 8, so 1/16, 1/128 and 1/256, or twice that.
     method = FedAMP(mode="theory", sigma=HALVING, alpha=HALVING / 8, grad_factor=factor, on_negative="error")
     sent = ask(method, TRIANGLE)
@@ -257,7 +266,7 @@ STEEP = {"mode": "theory", "sigma": HALVING, "alpha": 4 * HALVING}
 
 
 @pytest.mark.parametrize("factor", [1, 2])
-def test_a_negative_self_weight_shrinks_the_step_by_hand(factor: int) -> None:
+def test_a_negative_self_weight_shrinks_the_step_by_hand(factor: Any) -> None:
     # All by 4/9 (or 2/9 of the doubled): 8/9, 1/9 and 1/18; self weights 0, 1/18 and 15/18. Of lambda 9 remain 4 (2).
     sent = ask(FedAMP(**STEEP, attraction=9.0, grad_factor=factor), TRIANGLE)
     assert near(sent.weights, torch.stack([vector(0, 16, 2), vector(16, 1, 1), vector(2, 1, 15)]) / 18)
@@ -321,7 +330,7 @@ def test_started_from_its_own_model_with_the_published_values_it_is_nearly_separ
     "options",
     [{"sigma": 0.0}, {"self_weight": 1.5}, {"self_weight": "pool"}, {"grad_factor": 3}, {"alpha": 0.0}],
 )
-def test_refused_options(options: dict) -> None:
+def test_refused_options(options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"fedamp needs {next(iter(options))} to be"):
         FedAMP(**options)
 

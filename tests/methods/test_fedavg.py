@@ -1,6 +1,7 @@
 """FedAvg: two rounds by hand, and its exact limits."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -9,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from amity.contract import Silo, Solver, Split
-from amity.engines.simulate import federation_of
+from amity.federation.plan import federation_of
+from amity.learn.task import Task
 from amity.methods.fedavg import FedAvg
-from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 ADAM = Solver("adam", 0.01, batch=4)
@@ -73,12 +74,12 @@ def test_avg_2_identical_clients_and_streams_equal_separate() -> None:
         together = run("fedavg", on=task(mlp), at=[one, one, one], solver=solver)
         apart = run("fedavg", on=task(mlp), at=[one, one._replace(name="x"), one._replace(name="z")], solver=solver)
         for lonely, report in zip(alone, together, strict=True):
-            assert near(report.progress.server["params"], lonely.progress.clients[0]["params"])
-        assert not near(apart[-1].progress.server["params"], alone[-1].progress.clients[0]["params"], 1e-6)
+            assert near(report.progress.server["params"], lonely.clients[0]["params"])
+        assert not near(apart[-1].progress.server["params"], alone[-1].clients[0]["params"], 1e-6)
 
 
 @pytest.mark.parametrize("weighting", ["samples", "uniform"])
-def test_avg_3_the_mean_lies_between_the_uploads(weighting: str) -> None:
+def test_avg_3_the_mean_lies_between_the_uploads(weighting: Any) -> None:
     at, on = silos(), task(mlp)
     method = FedAvg(weighting=weighting)
     server = method.init_server(on, federation_of(at, 1, 1))
@@ -155,6 +156,6 @@ def test_batchnorm_statistics_are_averaged_and_counters_take_the_maximum() -> No
 
 def test_clients_keep_nothing_between_rounds() -> None:
     reports = run("fedavg", on=task(mlp))
-    assert all(state == {} for report in reports for state in report.progress.clients)
-    again = run("fedavg", on=task(mlp), start=reports[0].progress)
+    assert all(state == {} for report in reports for state in report.clients)
+    again = run("fedavg", on=task(mlp), start=reports[0].saved)
     assert same(again[-1].progress.server, reports[-1].progress.server)

@@ -7,21 +7,25 @@ import itertools
 from typing import Any
 
 import pytest
-import test_contract as laws
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from points import draws, facts, half_square, message, point, turn, vector
 from small import batchnorm, copied, flat, near, run, same, silos, solver_of, task, turn_of
-from test_cloud import draws, facts, half_square, message, point, turn, vector
+from tables import sends_what_the_formula_says, trains_alone
 from torch import Tensor
 
 from amity.contract import Data, InputError, Relational, Silo, Split, State, Turn, Validating
 from amity.data import Silos
-from amity.engines.simulate import federation_of
+from amity.federation.plan import federation_of
+from amity.learn.streams import stream
+from amity.learn.task import Task
+from amity.learn.train import train
 from amity.methods.fedfomo import FedFomo, gains_per_distance, shares_of_gains
-from amity.streams import stream
-from amity.task import Task
-from amity.train import train
+from amity.testing import LAWS, check_law
+from amity.testing.cases import Case, check_equal
+from amity.testing.laws_state import through_disk
+from amity.testing.watched import Watched
 
 
 def validated(fraction: float = 0.2) -> list[Silo]:
@@ -59,7 +63,7 @@ def test_one_round_by_hand() -> None:
     assert near(upload["params"], vector(0.7)) and upload["ids"].tolist() == [0, 3, 4]
     assert near(upload["scores"], vector(3, 2, -5, 0))
     assert near(method.relations(state), vector(0.4, 0.6, 0, 0, 0))
-    assert torch.equal(method.personal(point(1), state, None, None)["params"], state["params"])  # type: ignore[arg-type]
+    assert torch.equal(method.personal(point(1), state, None, None)["params"], state["params"])
     # The server adds the scores to row 1 of the identity, and nothing to the others.
     server = method.init_server(point(1), facts(5))
     uploads = {key: value[None] for key, value in upload.items()}
@@ -168,14 +172,14 @@ def test_buffers_follow_the_weights_and_counters_the_largest() -> None:
     at, on, method = validated(), task(batchnorm), FedFomo(budget="all")
     solver = solver_of(method)
     _, two, three = run(method, at=at, on=on, rounds=3, epochs=1, solver=solver)
-    held = two.progress.clients
-    assert max(int((method.relations(c) > 0).sum()) for c in three.progress.clients) > 1
+    held = two.clients
+    assert max(int((method.relations(c) > 0).sum()) for c in three.clients) > 1
     for i in range(5):
-        weights = method.relations(three.progress.clients[i])
+        weights = method.relations(three.clients[i])
         buffers = torch.stack([h["buffers"] for h in held])
-        assert near(three.progress.clients[i]["baseline_buffers"], weights @ buffers)
+        assert near(three.clients[i]["baseline_buffers"], weights @ buffers)
         counts = torch.stack([h["counts"] for h in held])[weights > 0].amax(0)
-        assert torch.equal(three.progress.clients[i]["baseline_counts"], counts)
+        assert torch.equal(three.clients[i]["baseline_counts"], counts)
 
 
 # What the server sends
@@ -287,7 +291,7 @@ def test_a_run_by_its_equations(settings: dict[str, Any]) -> None:
     affinity, mixed = torch.eye(5, dtype=torch.float64), 0
     for report in reports:
         for i in report.epochs:
-            new, old, val = report.progress.clients[i], clients[i], at[i].val
+            new, old, val = report.clients[i], clients[i], at[i].val
             assert val is not None
             ids = [j for j in range(5) if j != i and new["relations"][j] > 0]
             base = {key: old[f"baseline_{key}"] for key in ("params", "buffers", "counts")}
@@ -316,60 +320,41 @@ def test_a_run_by_its_equations(settings: dict[str, Any]) -> None:
         after = report.progress.server
         for i in range(5):
             took_part = i in report.took_part
-            assert torch.equal(
-                after["params"][i], report.progress.clients[i]["params"] if took_part else server["params"][i]
-            )
+            assert torch.equal(after["params"][i], report.clients[i]["params"] if took_part else server["params"][i])
             assert took_part or torch.equal(after["affinity"][i], affinity[i])
-            assert took_part or i in report.dropped or same(report.progress.clients[i], clients[i])
+            assert took_part or i in report.dropped or same(report.clients[i], clients[i])
         assert report.weights is not None
-        assert torch.equal(report.weights, torch.stack([c["relations"] for c in report.progress.clients]))
-        server, clients, affinity = after, report.progress.clients, after["affinity"]
+        assert torch.equal(report.weights, torch.stack([c["relations"] for c in report.clients]))
+        server, clients, affinity = after, report.clients, after["affinity"]
     assert mixed > 5 and (affinity != torch.eye(5)).any()
 
 
 def test_runs_with_validation_data_are_pure_and_resume() -> None:
     at, on = validated(), task(batchnorm)
     whole = run("fedfomo", settings={"budget": 2}, at=at, on=on, rounds=4, epochs=1, participation=0.8)
-    again = run(laws.Watched(FedFomo(budget=2)), at=at, on=on, rounds=4, epochs=1, participation=0.8)
+    again = run(Watched(FedFomo(budget=2)), engine="memory", at=at, on=on, rounds=4, epochs=1, participation=0.8)
     assert torch.equal(flat(whole[-1]), flat(again[-1]))
-    saved = laws.through_disk(whole[1].progress)
-    assert laws.equal_runs(whole[2:], run("fedfomo", settings={"budget": 2}, at=at, on=on, rounds=4, epochs=1,
-                                          participation=0.8, start=saved, workers=2))  # fmt: skip
+    saved = through_disk(whole[1].saved)
+    how: dict[str, Any] = {"at": at, "on": on, "rounds": 4, "epochs": 1, "participation": 0.8, "workers": 2}
+    check_equal(whole[2:], run("fedfomo", settings={"budget": 2}, start=saved, **how))
 
 
-VARIANTS = [laws.Case("fedfomo", {"budget": 2}), laws.Case("fedfomo", {"pool": "latest", "init": "independent"})]
-LAWS = [
-    laws.test_the_six_functions_are_pure,
-    laws.test_state_keeps_keys_shapes_and_types,
-    laws.test_com_6_rerun_is_bit_identical,
-    laws.test_upload_that_is_not_finite_is_refused,
-    laws.test_coupling_other_silos_labels_change_my_model,
-    laws.test_com_2_one_client_trains_alone,
-    laws.test_com_3_nothing_moves_at_rate_zero,
-    laws.test_edge_one_active_client,
-    laws.test_edge_zero_vector_models,
-    laws.test_edge_all_models_equal,
-]
+VARIANTS = [Case("fedfomo", {"budget": 2}), Case("fedfomo", {"pool": "latest", "init": "independent"})]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("name", [name for name, law in LAWS.items() if law.variants])
 @pytest.mark.parametrize("case", VARIANTS, ids=str)
-def test_other_settings_keep_the_laws(case: laws.Case, law: Any) -> None:
-    law(case)
+def test_other_settings_keep_the_laws(case: Case, name: str) -> None:
+    check_law(name, case, LAWS[name].over[0])
 
 
 @pytest.mark.parametrize("case", VARIANTS, ids=str)
-def test_other_settings_keep_the_laws_of_lots(case: laws.Case) -> None:
-    for lossy in ({}, laws.UNEVEN):
-        laws.test_com_1_relabelling_permutes(case, lossy)
-    for lossy in ({}, laws.SOME):
-        laws.test_com_6_resume_equals_uninterrupted(case, lossy)
-    for phase in ("before", "after"):
-        laws.test_com_4_absent_clients_are_unchanged(case, phase)
+def test_one_silo_trains_alone(case: Case) -> None:
+    trains_alone(case)
 
 
 def test_a_budget_is_what_is_sent() -> None:
-    laws.test_com_5_bytes_equal_the_formula(VARIANTS[0])
+    sends_what_the_formula_says(VARIANTS[0])
 
 
 def test_it_asks_for_validation_data_and_shows_its_relations() -> None:

@@ -1,5 +1,7 @@
 """FedProx: two rounds by hand, and its exact limits."""
 
+from typing import Any
+
 import pytest
 import torch
 from small import batchnorm, dropout, half_square, mlp, near, own, run, same, silos, task, turn_of
@@ -7,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from amity.contract import Solver
-from amity.engines.simulate import federation_of
+from amity.federation.plan import federation_of
+from amity.learn.task import Task
 from amity.methods.fedprox import FedProx
-from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 ADAM = Solver("adam", 0.01, batch=4)
@@ -54,9 +56,9 @@ def test_two_rounds_by_hand() -> None:
         (dropout, ADAM._replace(batch=8), "samples"),
     ],
 )
-def test_prox_1_mu_0_is_fedavg_to_the_last_bit(make: object, solver: Solver, weighting: str) -> None:
-    settings = {"weighting": weighting}
-    setting = {"on": task(make), "solver": solver, "participation": 0.6}
+def test_prox_1_mu_0_is_fedavg_to_the_last_bit(make: Any, solver: Solver, weighting: str) -> None:
+    settings: dict[str, Any] = {"weighting": weighting}
+    setting: dict[str, Any] = {"on": task(make), "solver": solver, "participation": 0.6}
     average = run("fedavg", settings=settings, **setting)
     prox = run("fedprox", settings={**settings, "mu": 0.0}, **setting)
     pulled = run("fedprox", settings={**settings, "mu": 0.5}, **setting)
@@ -68,7 +70,7 @@ def test_prox_1_mu_0_is_fedavg_to_the_last_bit(make: object, solver: Solver, wei
 
 def test_prox_2_the_first_step_feels_no_pull() -> None:
     at = silos()
-    setting = {"on": task(mlp), "at": at, "rounds": 2, "solver": FULL}
+    setting: dict[str, Any] = {"on": task(mlp), "at": at, "rounds": 2, "solver": FULL}
     average = run("fedavg", epochs=1, **setting)
     prox = run(FedProx(mu=10.0), epochs=1, **setting)  # rate 0.1: eta mu = 1
     assert all(same(a.progress.server, p.progress.server) for a, p in zip(average, prox, strict=True))
@@ -127,7 +129,7 @@ def test_adam_sees_the_gradient_of_the_whole_objective() -> None:
 
 def test_the_pull_leaves_batchnorm_statistics_alone() -> None:
     """One step: parameters feel no pull yet, and statistics never do."""
-    setting = {"on": task(batchnorm), "rounds": 1, "epochs": 1, "solver": FULL}
+    setting: dict[str, Any] = {"on": task(batchnorm), "rounds": 1, "epochs": 1, "solver": FULL}
     assert same(run("fedavg", **setting)[0].progress.server, run(FedProx(mu=5.0), **setting)[0].progress.server)
 
 

@@ -5,19 +5,21 @@ ANGLES has cosines 0.6 (clients 0, 1), 0 (0, 2) and 0.8 (1, 2); with sigma = 5 l
 """
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from points import ask, client_at, draws, facts, holding, message, models, point, turn, vector
 from small import near
-from test_cloud import ask, client_at, draws, facts, holding, message, models, point, turn, vector
 from torch import Tensor
 
-from amity.attention import shares
 from amity.contract import InputError
+from amity.learn.vectors import cosines
+from amity.methods import heurfedamp
+from amity.methods._attention import shares
 from amity.methods.heurfedamp import HeurFedAMP
-from amity.vectors import cosines
 
 ANGLES = torch.tensor([[1.0, 0.0], [3.0, 4.0], [0.0, 1.0]], dtype=torch.float64)
 DOUBLING = 5 * math.log(2)
@@ -30,8 +32,15 @@ def uniform(count: int, own: float) -> Tensor:
     return torch.full((count, count), (1 - own) / (count - 1), dtype=torch.float64).fill_diagonal_(own)
 
 
+def test_the_equations_have_the_papers_numbers() -> None:
+    cited = {
+        line.split()[0]: line.split()[-1] for line in (heurfedamp.__doc__ or "").splitlines() if line.endswith(")")
+    }
+    assert cited == {"xi_ij": "(8)", "w_i": "(6)"}
+
+
 @given(w=models(), sigma=sigmas, own=self_weights)
-def test_heur_1_weights_are_not_negative_and_sum_to_one(w: Tensor, sigma: float, own: float | str) -> None:
+def test_heur_1_weights_are_not_negative_and_sum_to_one(w: Tensor, sigma: Any, own: Any) -> None:
     weights = ask(HeurFedAMP(sigma=sigma, self_weight=own), w).weights
     assert (weights >= 0).all()
     assert near(weights.sum(1), torch.ones(len(w), dtype=torch.float64))
@@ -47,9 +56,7 @@ def test_heur_2_without_sharpness_the_others_are_equal(w: Tensor, own: float) ->
 
 
 @given(w=models(), sigma=sigmas, own=self_weights, data=st.data())
-def test_heur_3_the_length_of_a_model_does_not_matter(
-    w: Tensor, sigma: float, own: float | str, data: st.DataObject
-) -> None:
+def test_heur_3_the_length_of_a_model_does_not_matter(w: Tensor, sigma: Any, own: Any, data: st.DataObject) -> None:
     scale = data.draw(st.lists(st.floats(1e-3, 1e3), min_size=len(w), max_size=len(w)))
     method = HeurFedAMP(sigma=sigma, self_weight=own)
     scaled = torch.tensor(scale, dtype=torch.float64)[:, None] * w

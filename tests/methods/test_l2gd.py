@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, half_square, mlp, near, run, same, silos, task, turn_of
+from small import Seen, States, batchnorm, half_square, mlp, near, run, same, silos, task, turn_of
 from torch import Tensor, nn
 
-from amity.config import Participation
-from amity.contract import Download, InputError, Particular, Progress, Round, Silo, Solver, Split, State
-from amity.engines.participation import draw
-from amity.engines.simulate import federation_of
+from amity.config.run import Participation
+from amity.contract import Download, InputError, Particular, Silo, Solver, Split, State
+from amity.federation.participation import draw
+from amity.federation.plan import federation_of
+from amity.learn.streams import order, stream
+from amity.learn.task import Task
 from amity.methods import build
 from amity.methods.l2gd import L2GD
-from amity.streams import order, stream
-from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 
@@ -55,15 +55,15 @@ class Scripted:
         return sent._replace(shared={**sent.shared, "coins": torch.tensor(self.coins[round - 1])})
 
 
-def start_at(method: Any, on: Task, at: Sequence[Silo], models: Tensor, rounds: int = 1, seed: int = 1) -> Progress:
+def start_at(method: Any, on: Task, at: Sequence[Silo], models: Tensor, rounds: int = 1, seed: int = 1) -> States:
     """The first state, with these models at clients and server.  # [m, d]"""
     fed = federation_of(at, rounds, seed)
     clients = [{**method.init_client(on, fed, i), "params": models[i]} for i in range(len(at))]
-    return Progress(0, {"params": models}, clients)
+    return States({"params": models}, clients)
 
 
-def params(report: Round) -> Tensor:
-    return torch.stack([client["params"] for client in report.progress.clients])
+def params(report: Seen) -> Tensor:
+    return torch.stack([client["params"] for client in report.clients])
 
 
 def coins_of(method: L2GD, round: int, seed: int = 1) -> tuple[int, int]:
@@ -75,14 +75,14 @@ def coins_of(method: L2GD, round: int, seed: int = 1) -> tuple[int, int]:
 
 def test_two_rounds_by_hand() -> None:
     # F_a' = w - 1, F_b' = w - 5, both begin at 3. eta = 1/4, p = 1/2, lambda = 1: local rate 1/2, q = 1/2.
-    # Round 1, coins 0 0:    a: 3 -> 2 -> 1.5;  b: 3 -> 4 -> 4.5;  the mean is 3
-    # Round 2, coins 1 1 0:  a: 1.5 -> 2.25 -> 2.625, then 2.625 - 1.625/2 = 1.8125
+    # Seen 1, coins 0 0:    a: 3 -> 2 -> 1.5;  b: 3 -> 4 -> 4.5;  the mean is 3
+    # Seen 2, coins 1 1 0:  a: 1.5 -> 2.25 -> 2.625, then 2.625 - 1.625/2 = 1.8125
     #                        b: 4.5 -> 3.75 -> 3.375, then 3.375 + 1.625/2 = 4.1875
     at = [on_line("a", [1.0], [1]), on_line("b", [1.0], [5])]
     method = Scripted(L2GD(attraction=1.0, p=0.5), [(0, 2), (2, 1)])
     start = start_at(method, line(), at, torch.tensor([[3.0], [3.0]], dtype=torch.float64), 2)
     solver = FULL._replace(rate=0.25)
-    one, two = run(method, on=line(), at=at, rounds=2, epochs=1, solver=solver, start=start)  # type: ignore[arg-type]
+    one, two = run(method, on=line(), at=at, rounds=2, epochs=1, solver=solver, start=start)
     assert params(one)[:, 0].tolist() == pytest.approx([1.5, 4.5], abs=1e-12)
     assert params(two)[:, 0].tolist() == pytest.approx([1.8125, 4.1875], abs=1e-12)
     # Evaluated is what the silo holds after its local steps: (1.5 - 1)^2 / 2 and (1.8125 - 1)^2 / 2.
@@ -151,8 +151,8 @@ def test_l2_2_averaging_keeps_the_mean_of_those_who_average(lossy: dict[str, Any
     at, on = silos(), task(mlp)
     method = Scripted(L2GD(1.0, 0.4), [(0, 0), (averagings, 0)])
     start = start_at(method, on, at, randn(5, on.size), 2)._replace(round=1)
-    settings = {"on": on, "at": at, "rounds": 2, "solver": FULL}
-    [report] = run(method, start=start, **settings, **lossy)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"on": on, "at": at, "rounds": 2, "solver": FULL}
+    [report] = run(method, start=start, **settings, **lossy)
     before, after, who = start.server["params"], params(report), report.took_part
     assert len(who) == (3 if lossy else 5)
     assert near(after[who].mean(0), before[who].mean(0))
@@ -166,7 +166,7 @@ def test_l2_3_q_of_one_gives_consensus() -> None:
     method = Scripted(L2GD(attraction=4.0, p=0.4), [(0, 0), (1, 0)])  # q = 0.1 * 4 / 0.4
     method.method.accept(FULL)
     start = start_at(method, on, at, randn(5, on.size), 2)._replace(round=1)
-    [report] = run(method, on=on, at=at, rounds=2, solver=FULL, start=start)  # type: ignore[arg-type]
+    [report] = run(method, on=on, at=at, rounds=2, solver=FULL, start=start)
     models = params(report)
     assert all(torch.equal(model, models[0]) for model in models) and near(models[0], randn(5, on.size).mean(0))
 
@@ -176,7 +176,7 @@ def test_l2_4_without_pull_and_coins_it_is_local_descent() -> None:
     mine = run(L2GD(attraction=0.0, p=0.0), on=task(batchnorm), solver=solver, participation=0.8)
     alone = run("separate", on=task(batchnorm), solver=solver, participation=0.8)
     for one, two in zip(mine, alone, strict=True):
-        assert all(same(a, b) for a, b in zip(one.progress.clients, two.progress.clients, strict=True))
+        assert all(same(a, b) for a, b in zip(one.clients, two.clients, strict=True))
         assert (one.bytes_up, one.bytes_down, one.bytes_eval) == (0, 0, 0)
 
 
@@ -231,7 +231,7 @@ def test_l2_5_the_optimum_is_reached_but_for_the_noise_of_the_coins() -> None:
     for eta, rounds in ((0.1, 40), (0.01, 160)):
         solver, tail = FULL._replace(rate=eta), []
         for round in itertools.islice(numbers, rounds):
-            down = method.download(server, torch.arange(5), round, lambda role, key, k=round: stream(1, role, key, k))
+            down = method.download(server, torch.arange(5), round, lambda role, key, k=round: stream(1, role, key, k))  # type: ignore[misc]
             done = [
                 method.local(on, clients[i], down.to(i), turn_of(fed, at, i, solver, round=round)) for i in range(5)
             ]
@@ -277,7 +277,7 @@ def test_coins_are_the_rounds_own_and_the_same_for_everybody() -> None:
     method, server = L2GD(0.1, 0.3), {"params": randn(5, 2)}
     for round in (2, 3):
         sent = [
-            method.download(server, who, round, lambda role, key, k=round: stream(1, role, key, k)).shared["coins"]
+            method.download(server, who, round, lambda role, key, k=round: stream(1, role, key, k)).shared["coins"]  # type: ignore[misc]
             for who in (torch.arange(5), torch.tensor([1, 4]))
         ]
         assert torch.equal(sent[0], sent[1])
@@ -313,7 +313,7 @@ def test_steps_go_through_the_epochs_batches_and_on() -> None:
 def test_buffers_stay_at_the_client() -> None:
     reports = run(L2GD(1.0, 0.5), on=task(batchnorm), epochs=1)
     assert reports[-1].progress.server.keys() == {"params"}
-    buffers = torch.stack([client["buffers"] for client in reports[-1].progress.clients])
+    buffers = torch.stack([client["buffers"] for client in reports[-1].clients])
     assert all(not near(buffers[i], buffers[j], 1e-6) for i, j in itertools.combinations(range(5), 2))
 
 

@@ -11,10 +11,10 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from amity.contract import InputError, Particular, Silo, Solver, Split, Turn
-from amity.engines.simulate import federation_of
+from amity.federation.plan import federation_of
+from amity.learn.streams import order
+from amity.learn.task import Task
 from amity.methods.perfedavg import PerFedAvg
-from amity.streams import order
-from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, batch=4, decay=0.9)
@@ -28,7 +28,7 @@ def slope_only(out: Tensor, y: Tensor) -> Tensor:
 
 def line(features: int, loss: Any = half_square) -> Task:
     """F_i(w) = |X w - y|^2 / (2 n), from 0."""
-    start = {"weight": torch.zeros(1, features)}
+    start: dict[str, Any] = {"weight": torch.zeros(1, features)}
     shape = (features,)
     return Task(lambda: nn.Linear(features, 1, bias=False), shape, 1, loss=loss, dtype=torch.float64, start=start)
 
@@ -135,7 +135,7 @@ def test_a_turn_by_ordinary_autograd() -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("weighting", ["uniform", "samples"])
 def test_per_1_without_adaptation_it_is_fedavg_to_the_last_bit(make: Any, variant: Any, weighting: Any) -> None:
-    setting = {"on": task(make), "solver": BATCHES, "participation": 0.8, "drop": 0.3}
+    setting: dict[str, Any] = {"on": task(make), "solver": BATCHES, "participation": 0.8, "drop": 0.3}
     average = run("fedavg", settings={"weighting": weighting}, **setting)
     method = PerFedAvg(variant=variant, adapt_lr=0.0, weighting=weighting)
     for one, two in zip(average, run(method, **setting), strict=True):
@@ -165,7 +165,7 @@ def test_per_2_hessian_free_is_exact_on_quadratics(delta: float) -> None:
 
 def test_per_3_first_order_is_exact_where_the_hessian_is_0() -> None:
     at, _, _ = problem()
-    setting = {"on": line(3, slope_only), "at": at, "solver": BATCHES}
+    setting: dict[str, Any] = {"on": line(3, slope_only), "at": at, "solver": BATCHES}
     first, free = (run(PerFedAvg(variant=variant, adapt_lr=0.5), **setting) for variant in VARIANTS)
     assert near(first[-1].progress.server["params"], free[-1].progress.server["params"])
     # Each step is -beta mean(x y) over b2: with one batch, -beta times the mean over all.
@@ -249,7 +249,7 @@ def test_on_quadratics_the_federation_reaches_its_closed_form(variant: Any, powe
 def test_absent_clients_are_evaluated_with_the_current_model() -> None:
     """It is a global method: nothing is kept at a client."""
     for report in run(PerFedAvg(), on=task(mlp), participation=0.4, solver=BATCHES):
-        assert all(client == {} for client in report.progress.clients)
+        assert all(client == {} for client in report.clients)
         w = report.progress.server["params"]
         for model, one in zip(report.models, silos(), strict=True):
             assert near(model["params"], w - 0.01 * gradient(w, one.train))

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from amity.contract import InputError, Particular, Silo, Solver, Split, State, Turn
-from amity.engines.simulate import federation_of
+from amity.federation.plan import federation_of
+from amity.learn.streams import order
+from amity.learn.task import Task
 from amity.methods.pfedme import PFedMe
-from amity.streams import order
-from amity.task import Task
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.05, batch=4, decay=0.9)
-SOME = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"}
+SOME: dict[str, Any] = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"}
 
 
 def design(seed: int) -> Tensor:
@@ -55,7 +55,13 @@ def test_two_rounds_by_hand() -> None:
     one = torch.ones(1, 1, dtype=torch.float64)
     at = [own("a", one, torch.tensor([8])), own("b", one, torch.tensor([16]))]
     settings: dict[str, Any] = {"attraction": 1.0, "steps": 2, "inner_steps": 2, "eta": 0.5}
-    setting = {"on": quadratic(1), "at": at, "rounds": 2, "epochs": 1, "solver": FULL._replace(rate=0.25)}
+    setting: dict[str, Any] = {
+        "on": quadratic(1),
+        "at": at,
+        "rounds": 2,
+        "epochs": 1,
+        "solver": FULL._replace(rate=0.25),
+    }
     first, second = run(PFedMe(**settings), **setting)
     assert [*first.progress.server["params"], *flat(first)[:, 0]] == pytest.approx([4.359375, 4.3125, 8.625], abs=1e-10)
     expected = [7.13507080078125, 6.3218994140625, 10.6343994140625]
@@ -97,7 +103,7 @@ def test_a_turn_by_ordinary_autograd(steps: int, epochs: int) -> None:
             gradients = torch.autograd.grad(loss, theta)
             with torch.no_grad():
                 for parameter, gradient in zip(theta, gradients, strict=True):
-                    parameter -= rate * gradient
+                    parameter -= rate * gradient  # type: ignore[misc]
         w = w - eta * 2.0 * (w - nn.utils.parameters_to_vector(theta).detach())
     assert near(after["params"], nn.utils.parameters_to_vector(theta).detach())
     assert near(upload["params"], w)
@@ -144,7 +150,7 @@ class Overheard:
 def test_pme_2_beta_is_how_far_the_server_goes(beta: float, weighting: Any) -> None:
     method = Overheard(PFedMe(beta=beta, weighting=weighting))
     on = task(batchnorm)
-    [report] = run(method, on=on, rounds=1, solver=BATCHES)  # type: ignore[arg-type]
+    [report] = run(method, on=on, rounds=1, solver=BATCHES)
     first = on.initial(federation_of(silos(), 1, 1))["params"]
     sizes = torch.tensor([7.0, 15.0, 9.0, 12.0, 10.0]) if weighting == "samples" else torch.ones(5)
     mean = (sizes.double() / sizes.sum()) @ torch.stack(method.uploads)
@@ -247,7 +253,7 @@ def test_absent_clients_keep_theta_and_lost_ones_their_new_one() -> None:
     before = None
     for report in run(PFedMe(), on=task(batchnorm), rounds=5, solver=BATCHES, **SOME):
         if before is not None:
-            for i, (old, new) in enumerate(zip(before.progress.clients, report.progress.clients, strict=True)):
+            for i, (old, new) in enumerate(zip(before.clients, report.clients, strict=True)):
                 assert same(old, new) == (i not in report.epochs)
         before = report
 

@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 import torch
+from points import point, vector
 from small import batchnorm, linear, run, same, silos, task, turn_of
-from test_cloud import point, vector
 from torch import Tensor, nn
 
-from amity.config import Run
+import amity
+from amity.config.run import Run
 from amity.contract import InputError, Silo, Solver, Split
-from amity.data import Silos, federation
-from amity.engines.simulate import federation_of
+from amity.data import Silos, own_silos
+from amity.federation.plan import federation_of
+from amity.learn.train import batches, train
+from amity.learn.vectors import weighted_mean
 from amity.methods import METHODS, options_of
 from amity.methods.pooled import Pooled
+from amity.prepare import prepare
 from amity.record import read
-from amity.run import execute, prepare
-from amity.train import batches, train
-from amity.vectors import weighted_mean
 
 
 def together(at: list[Silo] | None = None) -> list[Silo]:
@@ -33,7 +34,7 @@ def own_data(sizes: tuple[int, ...] = (9, 30, 12)) -> Silos:
         rng = torch.Generator().manual_seed(i)
         x, y = torch.randn(size + 5, 4, generator=rng), torch.randint(0, 3, (size + 5,), generator=rng)
         made[f"s{i}"] = (x[:size], y[:size], x[size:], y[size:])
-    return federation(made, classes=3)
+    return own_silos(made, classes=3)
 
 
 def test_the_training_data_move_to_the_first_silo() -> None:
@@ -65,7 +66,7 @@ def test_two_rounds_by_hand() -> None:
     begin = {**method.init_server(on, fed), "params": vector(0)}
     solver = Solver("sgd", 0.5)
     for round, want in [(1, 2.0), (2, 3.0)]:
-        down = method.download(begin, torch.arange(3), round, None)  # type: ignore[arg-type]
+        down = method.download(begin, torch.arange(3), round, None)
         sent = [
             method.local(on, {}, down.to(i), turn_of(fed, pooled, i, solver, round=round))[1]["params"]
             for i in range(3)
@@ -86,7 +87,7 @@ def test_it_is_training_in_one_place_to_the_last_bit(make: Any) -> None:
         for client, silo in enumerate(at):  # one model for all, judged on each silo's own tests
             assert same(report.personal(client), model)
             assert report.scores[client].loss == on.evaluate(model, silo.test).loss
-            assert len(report.scores[client].right) == len(silo.test.y)
+            assert report.scores[client].examples == len(silo.test.y)
 
 
 @pytest.mark.parametrize("make", [linear, batchnorm])
@@ -143,26 +144,27 @@ def test_a_mean_without_weights_is_plain() -> None:
 
 
 def test_a_run_trains_on_all_data(tmp_path: Path) -> None:
+
     data = own_data()
-    result = execute(Run(method="pooled", model="mlr", rounds=2, epochs=1), data, out=tmp_path / "run")
+    result = amity.run(Run(method="pooled", model="mlr", rounds=2, epochs=1), data, out=tmp_path / "run")
     models = [result.model(name).state_dict() for name in ("s0", "s1", "s2")]
     assert all(same(models[0], other) for other in models[1:])
     assert len(result.accuracy) == 3
     assert any("traffic means nothing" in note for note in read(tmp_path / "run").facts["notes"])
-    fedavg = execute(Run(method="fedavg", model="mlr", rounds=2, epochs=1), data)
+    fedavg = amity.run(Run(method="fedavg", model="mlr", rounds=2, epochs=1), data)
     assert not same(models[0], fedavg.model("s0").state_dict())
 
 
 def test_the_batch_follows_the_silos_own_sizes() -> None:
     pooled, fedavg = (prepare(Run(method=name), own_data()) for name in ("pooled", "fedavg"))
-    assert pooled.solver == fedavg.solver and pooled.solver.batch == 4  # a third of the median 12
-    assert pooled.fed.sizes.tolist() == [51, 0, 0] and fedavg.fed.sizes.tolist() == [9, 30, 12]
+    assert pooled.plan.solver == fedavg.plan.solver and pooled.plan.solver.batch == 4  # a third of the median 12
+    assert pooled.plan.fed.sizes.tolist() == [51, 0, 0] and fedavg.plan.fed.sizes.tolist() == [9, 30, 12]
     validated = prepare(Run(method="pooled", val_fraction=1 / 3), own_data())
-    assert validated.fed.sizes.tolist() == [6 + 20 + 8, 0, 0] and validated.solver.batch == 2
+    assert validated.plan.fed.sizes.tolist() == [6 + 20 + 8, 0, 0] and validated.plan.solver.batch == 2
 
 
 def test_your_own_pooled_method_pools_too() -> None:
-    assert prepare(Run(), own_data(), method=Pooled()).fed.sizes.tolist() == [51, 0, 0]
+    assert prepare(Run(), own_data(), method=Pooled()).plan.fed.sizes.tolist() == [51, 0, 0]
 
 
 def test_a_silo_of_one_example_may_be_pooled_for_batch_norm() -> None:
@@ -170,7 +172,7 @@ def test_a_silo_of_one_example_may_be_pooled_for_batch_norm() -> None:
         return nn.Sequential(nn.Linear(4, 3, bias=False), nn.BatchNorm1d(3))
 
     data = own_data((1, 30, 12))
-    assert prepare(Run(method="pooled"), data, model=make).fed.sizes.tolist() == [43, 0, 0]
+    assert prepare(Run(method="pooled"), data, model=make).plan.fed.sizes.tolist() == [43, 0, 0]
     with pytest.raises(InputError, match="'s0' has 1"):
         prepare(Run(method="fedavg"), data, model=make)
 

@@ -10,6 +10,8 @@ import torch
 from small import (
     CLASSES,
     FEATURES,
+    Seen,
+    States,
     batchnorm,
     dropout,
     flat,
@@ -26,13 +28,13 @@ from torch import Generator, Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from amity.contract import InputError, Model, Particular, Progress, Round, Silo, Solver, Split
-from amity.engines.simulate import federation_of
+from amity.contract import InputError, Model, Particular, Silo, Solver, Split
+from amity.federation.plan import federation_of
+from amity.learn.task import Task
+from amity.learn.vectors import Slot
 from amity.methods import build, options_of
 from amity.methods.psgd import PSGD
 from amity.methods.psgd_objectives import Joint, Mixed, Mixture, Moreau, Objective, Pair, Residual, Share
-from amity.task import Task
-from amity.vectors import Slot
 
 FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, batch=4, decay=0.9)
@@ -52,30 +54,30 @@ def numbers(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def shared_of(report: Round) -> Tensor:
+def shared_of(report: Seen) -> Tensor:
     return report.progress.server["params"]
 
 
-def own_of(report: Round) -> Tensor:
-    return torch.stack([client["own_params"] for client in report.progress.clients])
+def own_of(report: Seen) -> Tensor:
+    return torch.stack([client["own_params"] for client in report.clients])
 
 
-def begin(method: PSGD, on: Task, at: Sequence[Silo], *, shared: Tensor, own: Tensor, rounds: int) -> Progress:
+def begin(method: PSGD, on: Task, at: Sequence[Silo], *, shared: Tensor, own: Tensor, rounds: int) -> States:
     """The first state with these parameters; `own` [d] or [m, d]."""
     fed = federation_of(at, rounds, 1)
     rows = own.expand(len(at), -1) if own.dim() == 1 else own
     clients = [
         {**method.init_client(on, fed, i), "params": shared, "own_params": rows[i].clone()} for i in range(len(at))
     ]
-    return Progress(0, {**method.init_server(on, fed), "params": shared}, clients)
+    return States({**method.init_server(on, fed), "params": shared}, clients)
 
 
 def test_three_rounds_of_mixture_by_hand() -> None:
     # F_a' = w - 1, F_b' = w - 9; lambda = 1, eta = 1/2, one step per round; s = beta_a = beta_b = 3.
-    # Round 1: no pull;  beta_a = 3 - 2/2 = 2, beta_b = 3 + 6/2 = 6;  s stays 3
-    # Round 2: beta_a = 2 - (1 - 1)/2 = 2, s_a = 3 - (3 - 2)/2 = 2.5
+    # Seen 1: no pull;  beta_a = 3 - 2/2 = 2, beta_b = 3 + 6/2 = 6;  s stays 3
+    # Seen 2: beta_a = 2 - (1 - 1)/2 = 2, s_a = 3 - (3 - 2)/2 = 2.5
     #          beta_b = 6 - (-3 + 3)/2 = 6, s_b = 3 - (3 - 6)/2 = 4.5;  s = 3.5
-    # Round 3: beta_a = 2 - (1 - 1.5)/2 = 2.25, s_a = 3.5 - 1.5/2 = 2.75
+    # Seen 3: beta_a = 2 - (1 - 1.5)/2 = 2.25, s_a = 3.5 - 1.5/2 = 2.75
     #          beta_b = 6 - (-3 + 2.5)/2 = 6.25, s_b = 3.5 + 2.5/2 = 4.75;  s = 3.75
     at = [on_line("a", [1.0], [1]), on_line("b", [1.0], [9])]
     method = PSGD(Mixture(attraction=1.0))
@@ -187,9 +189,9 @@ class One(Share):
 
 @pytest.mark.parametrize("make", [mlp, batchnorm, dropout])
 def test_psg_1_everything_shared_is_fedavg(make: Callable[[], nn.Module]) -> None:
-    setting = {"on": task(make), "solver": BATCHES, "participation": 0.8}
+    setting: dict[str, Any] = {"on": task(make), "solver": BATCHES, "participation": 0.8}
     for weighting in ("uniform", "samples"):
-        mine = run(PSGD(One(), weighting=weighting), **setting)  # type: ignore[arg-type]
+        mine = run(PSGD(One(), weighting=weighting), **setting)
         copies = run("fedavg-local", settings={"weighting": weighting}, **setting)
         for one, two in zip(mine, copies, strict=True):
             for key in ("params", "buffers", "counts"):
@@ -200,7 +202,7 @@ def test_psg_1_everything_shared_is_fedavg(make: Callable[[], nn.Module]) -> Non
 
 @pytest.mark.parametrize("make", [mlp, batchnorm, dropout])
 def test_psg_1_nothing_shared_is_separate(make: Callable[[], nn.Module]) -> None:
-    setting = {"on": task(make), "solver": BATCHES, "participation": 0.8}
+    setting: dict[str, Any] = {"on": task(make), "solver": BATCHES, "participation": 0.8}
     for one, two in zip(run(PSGD(One(everything=False)), **setting), run("separate", **setting), strict=True):
         assert torch.equal(flat(one), flat(two)) and one.bytes_up == one.bytes_down == 0
         assert all(torch.equal(a["buffers"], b["buffers"]) for a, b in zip(one.models, two.models, strict=True))
@@ -242,7 +244,9 @@ class Added(nn.Module):
 def added(zero: str, make: Callable[[], nn.Module] = mlp) -> Task:
     """Two networks, one of them zero, the other as a task of one network begins."""
     first = task(make).export_state(task(make).initial(federation_of(silos(), 1, 1)))
-    start = {f"{part}.{name}": value * (part != zero) for part in ("common", "own") for name, value in first.items()}
+    start: dict[str, Any] = {
+        f"{part}.{name}": value * (part != zero) for part in ("common", "own") for name, value in first.items()
+    }
     return Task(lambda: Added(make), (FEATURES,), CLASSES, dtype=torch.float64, start=start)
 
 
@@ -268,7 +272,8 @@ def test_psg_2_a_global_model_that_is_zero_and_frozen_leaves_separate(objective:
 
 
 def test_residual_adds_scores_where_the_model_is_linear() -> None:
-    on, setting = added("own", linear), {"solver": BATCHES, "participation": 0.8}
+    on = added("own", linear)
+    setting: dict[str, Any] = {"solver": BATCHES, "participation": 0.8}
     for one, two in zip(run(PSGD(Residual()), on=task(), **setting), run(PSGD(ADDED), on=on, **setting), strict=True):
         assert near(shared_of(one), shared_of(two)) and near(own_of(one), own_of(two))
         assert near(flat(one), flat(two)[:, : task().size] + flat(two)[:, task().size :])
@@ -279,7 +284,7 @@ def test_residual_adds_scores_where_the_model_is_linear() -> None:
 
 
 def test_psg_3_without_pull_mixture_is_separate_and_s_stays() -> None:
-    setting = {"on": task(batchnorm), "solver": BATCHES, "participation": 0.8}
+    setting: dict[str, Any] = {"on": task(batchnorm), "solver": BATCHES, "participation": 0.8}
     first = task(batchnorm).initial(federation_of(silos(), 3, 1))["params"]
     for one, two in zip(run(PSGD(Mixture(0.0)), **setting), run("separate", **setting), strict=True):
         assert torch.equal(flat(one), flat(two)) and near(shared_of(one), first, 1e-14)
@@ -301,7 +306,7 @@ def test_psg_4_mixture_reaches_its_closed_form() -> None:
 
 
 def test_psg_5_mtl_with_one_step_a_round_is_ditto() -> None:
-    setting = {"on": task(batchnorm), "solver": FULL, "rounds": 5, "epochs": 1, "participation": 0.8}
+    setting: dict[str, Any] = {"on": task(batchnorm), "solver": FULL, "rounds": 5, "epochs": 1, "participation": 0.8}
     ditto = run("ditto", settings={"attraction": 0.7}, **setting)
     for one, two in zip(run(PSGD(Pair(0.7)), **setting), ditto, strict=True):
         assert near(shared_of(one), two.progress.server["params"]) and near(flat(one), flat(two))
@@ -309,7 +314,8 @@ def test_psg_5_mtl_with_one_step_a_round_is_ditto() -> None:
 
 
 def test_psg_6_apfl_with_both_gradients_at_the_old_models() -> None:
-    at, on, a, setting = silos(), task(mlp), 0.3, {"solver": FULL, "epochs": 1, "rounds": 4}
+    at, on, a = silos(), task(mlp), 0.3
+    setting: dict[str, Any] = {"solver": FULL, "epochs": 1, "rounds": 4}
     w, first = on.initial(federation_of(at, 4, 1)), on.initial(federation_of(at, 4, 1))
     v = [first["params"]] * 5
     alpha = 1 - a
@@ -327,7 +333,7 @@ def test_psg_6_apfl_with_both_gradients_at_the_old_models() -> None:
 @pytest.mark.parametrize("make", [mlp, batchnorm, dropout])
 @pytest.mark.parametrize("objective", [Mixed(0.3), Pair(0.7)])
 def test_psg_6_the_shared_path_is_that_of_fedavg(objective: Objective, make: Callable[[], nn.Module]) -> None:
-    setting = {"on": task(make), "solver": BATCHES, "participation": 0.8}
+    setting: dict[str, Any] = {"on": task(make), "solver": BATCHES, "participation": 0.8}
     average = run("fedavg", settings={"weighting": "uniform"}, **setting)
     for one, two in zip(run(PSGD(objective), **setting), average, strict=True):
         assert all(torch.equal(one.progress.server[key], two.progress.server[key]) for key in ("params", "buffers"))

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from small import (
     PAIR,
     THREE,
+    Seen,
+    States,
     batchnorm,
     flat,
     linear,
@@ -27,14 +29,14 @@ from small import (
 )
 from torch import Generator, Tensor, nn
 
-from amity.contract import InputError, Model, Particular, Progress, Silo, Solver, Split
-from amity.engines.simulate import federation_of
+from amity.contract import InputError, Model, Particular, Silo, Solver, Split
+from amity.federation.plan import federation_of
+from amity.learn.task import Task
+from amity.learn.train import batches, steps
 from amity.methods import build
 from amity.methods.fedavg import FedAvg
 from amity.methods.scaffold import Scaffold
 from amity.methods.vrlsgd import VRLSGD
-from amity.task import Task
-from amity.train import batches, steps
 
 FULL = Solver("sgd", 0.25, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, batch=4, decay=0.9)
@@ -55,7 +57,7 @@ Play = Sequence[tuple[Sequence[int], Sequence[int]]]
 """For every round, who is asked, and who of them loses its upload."""
 
 
-def play(method: Any, on: Task, at: Sequence[Silo], script: Play, solver: Solver, epochs: int) -> list[Progress]:
+def play(method: Any, on: Task, at: Sequence[Silo], script: Play, solver: Solver, epochs: int) -> list[States]:
     """The states after each round when the lot falls as in the script."""
     fed = federation_of(at, len(script), 1)
     server = method.init_server(on, fed)
@@ -76,13 +78,13 @@ def play(method: Any, on: Task, at: Sequence[Silo], script: Play, solver: Solver
         if heard:
             stacked = {key: torch.stack([upload[key] for upload in uploads]) for key in uploads[0]}
             server = method.aggregate(server, torch.tensor(heard), stacked, round)
-        out.append(Progress(round, server, clients))
+        out.append(States(server, clients))
     return out
 
 
-def numbers(progress: Progress, *keys: str) -> list[float]:
+def numbers(after: States | Seen, *keys: str) -> list[float]:
     """x, c, then each client's entries."""
-    found = [progress.server["params"], progress.server["control"], *(c[key] for c in progress.clients for key in keys)]
+    found = [after.server["params"], after.server["control"], *(c[key] for c in after.clients for key in keys)]
     return torch.cat(found).tolist()
 
 
@@ -99,9 +101,9 @@ def test_two_rounds_by_hand() -> None:
     #   x = (925/512 + 824/512)/2 = 1749/1024;  c = (99/256 - 600/256)/2 = -501/512
     on = squares([0.0])
     one, two = run(Scaffold(), on=on, at=PAIR, rounds=2, epochs=2, solver=FULL)
-    assert numbers(one.progress, "params", "control") == [39 / 32, -39 / 16, 7 / 16, -7 / 8, 2, -4]
+    assert numbers(one, "params", "control") == [39 / 32, -39 / 16, 7 / 16, -7 / 8, 2, -4]
     second = [1749 / 1024, -501 / 512, 925 / 512, 99 / 256, 103 / 64, -75 / 32]
-    assert numbers(two.progress, "params", "control") == pytest.approx(second, abs=1e-12)
+    assert numbers(two, "params", "control") == pytest.approx(second, abs=1e-12)
     # evaluated: y_a, with (y_a - 1)^2 / 2
     assert one.scores[0].loss == pytest.approx((7 / 16 - 1) ** 2 / 2, abs=1e-12)
     (whole,) = run(Scaffold(eval_model="global"), on=on, at=PAIR, rounds=1, epochs=2, solver=FULL)
@@ -109,9 +111,9 @@ def test_two_rounds_by_hand() -> None:
     assert whole.personal(0)["params"].tolist() == whole.personal(1)["params"].tolist() == [39 / 32]
     # eta_g = 1/2 moves x half as far, and c all the way
     (half,) = run(Scaffold(eta_g=0.5), on=on, at=PAIR, rounds=1, epochs=2, solver=FULL)
-    assert numbers(half.progress, "control") == [39 / 64, -39 / 16, -7 / 8, -4]
+    assert numbers(half, "control") == [39 / 64, -39 / 16, -7 / 8, -4]
     (twice,) = run(Scaffold(eta_g=2.0), on=on, at=PAIR, rounds=1, epochs=2, solver=FULL)
-    assert numbers(twice.progress, "control") == [39 / 16, -39 / 16, -7 / 8, -4]
+    assert numbers(twice, "control") == [39 / 16, -39 / 16, -7 / 8, -4]
 
 
 def test_absent_and_lost_by_hand() -> None:
@@ -127,8 +129,8 @@ def test_absent_and_lost_by_hand() -> None:
     assert numbers(three, "params", "control") == pytest.approx(third, abs=1e-12)
 
 
-def control_is_the_mean(progress: Progress) -> bool:
-    return near(progress.server["control"], torch.stack([c["control"] for c in progress.clients]).mean(0))
+def control_is_the_mean(after: States | Seen) -> bool:
+    return near(after.server["control"], torch.stack([c["control"] for c in after.clients]).mean(0))
 
 
 @pytest.mark.parametrize("settings", [{}, {"eta_g": 0.3}, {"eval_model": "global"}])
@@ -145,7 +147,7 @@ def control_is_the_mean(progress: Progress) -> bool:
 def test_sca_1_c_is_the_mean_of_all_c_i(settings: dict[str, Any], lot: dict[str, Any]) -> None:
     """With unequal silos, a last batch that BatchNorm leaves out, and a rate that decays."""
     for report in run("scaffold", settings=settings, on=task(batchnorm), rounds=5, solver=BATCHES, **lot):
-        assert control_is_the_mean(report.progress)
+        assert control_is_the_mean(report)
         assert report.progress.server["control"].abs().max() > 1e-3
 
 
@@ -155,8 +157,8 @@ LOTS = st.lists(st.tuples(st.sets(st.integers(0, 2), min_size=1), st.sets(st.int
 @given(LOTS)
 def test_sca_1_holds_whatever_the_lot(lots: list[tuple[set[int], set[int]]]) -> None:
     script = [(sorted(asked), sorted(asked & lost)) for asked, lost in lots]
-    for progress in play(Scaffold(), squares([1.0, -2.0]), THREE, script, FULL, 3):
-        assert control_is_the_mean(progress)
+    for after in play(Scaffold(), squares([1.0, -2.0]), THREE, script, FULL, 3):
+        assert control_is_the_mean(after)
 
 
 def test_sca_1_holds_when_an_upload_is_refused() -> None:
@@ -165,7 +167,7 @@ def test_sca_1_holds_when_an_upload_is_refused() -> None:
     broken[0] = torch.inf
     at[1] = at[1]._replace(train=Split(broken, at[1].train.y))
     for report in run(Scaffold(), at=at, solver=BATCHES):
-        assert report.dropped.keys() == {1} and control_is_the_mean(report.progress)
+        assert report.dropped.keys() == {1} and control_is_the_mean(report)
 
 
 def test_sca_2_with_one_step_x_follows_synchronous_sgd() -> None:
@@ -179,7 +181,7 @@ def test_sca_2_with_one_step_x_follows_synchronous_sgd() -> None:
         x = x - 0.25 * 0.8 ** (report.round - 1) * gradients.mean(0)
         server = report.progress.server
         assert near(server["params"], x)
-        controls = torch.stack([client["control"] for client in report.progress.clients])
+        controls = torch.stack([client["control"] for client in report.clients])
         assert near((server["control"] - controls).sum(0), torch.zeros_like(x))
         assert near(controls, gradients)
 
@@ -242,7 +244,7 @@ def test_reaches_the_optimum_that_fedavg_misses() -> None:
     assert (ends - best).norm() > 0.1
 
 
-ABSENT = [([0, 1], []), ([1, 2], []), ([0, 2], [])]
+ABSENT: list[tuple[list[int], list[int]]] = [([0, 1], []), ([1, 2], []), ([0, 2], [])]
 LOST = [([0, 1, 2], [0]), ([0, 1, 2], [2]), ([0, 1, 2], [1])]
 
 
@@ -299,16 +301,16 @@ def test_a_silo_that_takes_no_step_changes_nothing() -> None:
     """One example is no batch for BatchNorm."""
     at = [*silos(2), silo("one", 1)]
     for report in run(Scaffold(), on=task(batchnorm), at=at, solver=BATCHES):
-        assert report.took_part == [0, 1, 2] and control_is_the_mean(report.progress)
-        assert not report.progress.clients[2]["control"].any()
+        assert report.took_part == [0, 1, 2] and control_is_the_mean(report)
+        assert not report.clients[2]["control"].any()
 
 
 def test_buffers_are_averaged_whatever_the_rate_of_the_server() -> None:
     on = task(batchnorm)
     (report,) = run(Scaffold(eta_g=0.5), on=on, rounds=1, solver=BATCHES)
-    held = [client["buffers"] for client in report.progress.clients]
+    held = [client["buffers"] for client in report.clients]
     assert near(report.progress.server["buffers"], torch.stack(held).mean(0))
-    counts = [client["counts"] for client in report.progress.clients]
+    counts = [client["counts"] for client in report.clients]
     assert torch.equal(report.progress.server["counts"], torch.stack(counts).amax(0))
 
 
@@ -325,7 +327,7 @@ def test_evaluated_is_the_trained_copy_and_absent_silos_keep_theirs() -> None:
         server = report.progress.server
         for i in range(5):
             assert same(report.personal(i), {key: server[key] for key in first})
-            assert report.progress.clients[i].keys() == {"control"}
+            assert report.clients[i].keys() == {"control"}
 
 
 def test_only_plain_sgd_is_accepted() -> None:
@@ -340,5 +342,5 @@ def test_only_plain_sgd_is_accepted() -> None:
 
 def test_float32_keeps_its_type() -> None:
     (report,) = run(Scaffold(), on=Task(batchnorm, (3,), 3), rounds=1, solver=BATCHES)
-    states = [report.progress.server, *report.progress.clients]
+    states = [report.progress.server, *report.clients]
     assert all(state[key].dtype == torch.float32 for state in states for key in ("params", "buffers", "control"))

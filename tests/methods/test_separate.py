@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from amity.contract import Solver, Split
-from amity.engines.simulate import federation_of
+from amity.federation.plan import federation_of
 from amity.methods.separate import Separate
 
 SGD = Solver("sgd", 0.1, momentum=0.9, batch=1000)  # one batch is all the data
@@ -22,10 +22,10 @@ def test_sep_1_a_clients_result_does_not_depend_on_the_others_data() -> None:
         before = run("separate", on=task(make), at=at, solver=ADAM)
         after = run("separate", on=task(make), at=[at[0], *others], solver=ADAM)
         for one, two, three in zip(before, after, alone, strict=True):
-            assert same(one.progress.clients[0], two.progress.clients[0])
-            assert same(one.progress.clients[0], three.progress.clients[0])
-            assert torch.equal(one.scores[0].right, two.scores[0].right) and one.scores[0].loss == two.scores[0].loss
-        assert not same(before[-1].progress.clients[1], after[-1].progress.clients[1])
+            assert same(one.clients[0], two.clients[0])
+            assert same(one.clients[0], three.clients[0])
+            assert torch.equal(one.each[0], two.each[0]) and one.scores[0].loss == two.scores[0].loss
+        assert not same(before[-1].clients[1], after[-1].clients[1])
 
 
 def test_it_is_ordinary_training_with_a_fresh_optimiser_every_round() -> None:
@@ -46,7 +46,7 @@ def test_it_is_ordinary_training_with_a_fresh_optimiser_every_round() -> None:
                     F.cross_entropy(module(one.train.x), one.train.y).backward()
                     fresh.step()
                 expected = nn.utils.parameters_to_vector(module.parameters()).detach()
-                assert near(report.progress.clients[client]["params"], expected)
+                assert near(report.clients[client]["params"], expected)
                 loss = F.cross_entropy(module(one.test.x), one.test.y, reduction="sum").item()
                 assert abs(report.scores[client].loss - loss) < 1e-9
 
@@ -61,9 +61,9 @@ def test_the_rate_decays_round_by_round() -> None:
     )
     # b^1 = -0.6 (1/3 - 1, 1/3, 1/3) = (0.4, -0.2, -0.2)
     first = torch.tensor([0.4, -0.2, -0.2], dtype=torch.float64)
-    assert near(reports[0].progress.clients[0]["params"][9:], first)
+    assert near(reports[0].clients[0]["params"][9:], first)
     second = first - 0.3 * (first.softmax(0) - torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64))
-    assert near(reports[1].progress.clients[0]["params"][9:], second)
+    assert near(reports[1].clients[0]["params"][9:], second)
 
 
 def test_nothing_is_sent() -> None:
@@ -78,7 +78,7 @@ def test_an_absent_client_keeps_its_model() -> None:
     absent = 0
     for before, after in zip(reports, reports[1:], strict=False):
         for client in range(5):
-            unchanged = same(before.progress.clients[client], after.progress.clients[client])
+            unchanged = same(before.clients[client], after.clients[client])
             assert unchanged == (client not in after.took_part)
             absent += unchanged
     assert absent == 5 * 3

@@ -9,34 +9,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small import (
-    PAIR,
-    THREE,
-    batchnorm,
-    flat,
-    mlp,
-    near,
-    run,
-    same,
-    silo,
-    silos,
-    squares,
-    task,
-    turn_of,
-)
+from small import PAIR, THREE, Seen, batchnorm, flat, mlp, near, run, same, silo, silos, squares, task, turn_of
 from torch import Generator, Tensor
 
-from amity.contract import Download, InputError, Particular, Progress, Silo, Solver
-from amity.engines.simulate import federation_of
+from amity.contract import Download, InputError, Particular, Silo, Solver, State
+from amity.federation.plan import federation_of
+from amity.learn.task import Task
 from amity.methods import build
 from amity.methods.fedavg import FedAvg
 from amity.methods.scaffold import Scaffold
 from amity.methods.vrlsgd import VRLSGD
-from amity.task import Task
 
 FULL = Solver("sgd", 0.25, batch=1000)  # one batch is all the data, so S = E for everybody
 BATCHES = Solver("sgd", 0.1, batch=4, decay=0.9)
-ALL = ([0, 1, 2], [])
+ALL: tuple[list[int], list[int]] = ([0, 1, 2], [])
 
 
 def quadratic(one: Silo) -> tuple[Tensor, Tensor]:
@@ -58,7 +44,8 @@ Play = Sequence[tuple[Sequence[int], Sequence[int]]]
 
 class Played(NamedTuple):
     down: Download
-    progress: Progress
+    server: State
+    clients: Sequence[State]
 
 
 def play(
@@ -85,14 +72,14 @@ def play(
         if heard:
             stacked = {key: torch.stack([upload[key] for upload in uploads]) for key in uploads[0]}
             server = method.aggregate(server, torch.tensor(heard), stacked, round)
-        out.append(Played(down, Progress(round, server, clients)))
+        out.append(Played(down, server, clients))
     return out
 
 
-def settled(progress: Progress) -> Tensor:
+def settled(after: Played | Seen) -> Tensor:
     """Every Delta_i with what its client will add to it at its next download.  # [m, d]"""
     out = []
-    for client, mean in zip(progress.clients, progress.server["means"], strict=True):
+    for client, mean in zip(after.clients, after.server["means"], strict=True):
         length = float(client["length"])
         out.append(client["delta"] + ((mean - client["sent"]) / length if length else 0))
     return torch.stack(out)
@@ -114,10 +101,10 @@ def test_two_rounds_by_hand() -> None:
     one, two = run(VRLSGD(), on=on, at=PAIR, rounds=2, epochs=2, solver=FULL)
     assert one.progress.server["params"].tolist() == [39 / 32]
     assert flat(one)[:, 0].tolist() == [7 / 16, 2]
-    assert [client["delta"].item() for client in one.progress.clients] == [0, 0]
+    assert [client["delta"].item() for client in one.clients] == [0, 0]
     assert two.progress.server["params"].tolist() == pytest.approx([1749 / 1024], abs=1e-12)
     assert flat(two)[:, 0].tolist() == pytest.approx([925 / 512, 103 / 64], abs=1e-12)
-    assert [client["delta"].item() for client in two.progress.clients] == pytest.approx([25 / 16, -25 / 16], abs=1e-12)
+    assert [client["delta"].item() for client in two.clients] == pytest.approx([25 / 16, -25 / 16], abs=1e-12)
     # evaluated: y_a, with (y_a - 1)^2 / 2; or x
     assert one.scores[0].loss == pytest.approx((7 / 16 - 1) ** 2 / 2, abs=1e-12)
     (whole,) = run(VRLSGD(eval_model="global"), on=on, at=PAIR, rounds=1, epochs=2, solver=FULL)
@@ -136,7 +123,7 @@ def test_absent_and_lost_by_hand() -> None:
     played = play(VRLSGD(), squares([0.0]), PAIR, script, FULL, 2)
 
     def found(place: int, *keys: str) -> list[float]:
-        server, clients = played[place].progress.server, played[place].progress.clients
+        server, clients = played[place].server, played[place].clients
         return [server["params"].item(), *(client[key].item() for client in clients for key in keys)]
 
     keys = ("params", "delta", "sent", "length")
@@ -164,14 +151,14 @@ def test_absent_and_lost_by_hand() -> None:
 def test_vrl_1_the_corrections_sum_to_zero(eval_model: str, lot: dict[str, Any]) -> None:
     """With equal S, in every round and for any lot; the rate decays."""
     solver = FULL._replace(decay=0.8)
-    setting = {"on": task(batchnorm), "rounds": 6, "solver": solver, **lot}
+    setting: dict[str, Any] = {"on": task(batchnorm), "rounds": 6, "solver": solver, **lot}
     for report in run("vrlsgd", settings={"eval_model": eval_model}, **setting):
-        deltas = settled(report.progress)
+        deltas = settled(report)
         assert cancels(deltas)
         if len(report.took_part) > 1:
             assert deltas.abs().max() > 1e-3
         if not lot:  # with everybody Delta_i itself, which all clients have brought up to date
-            assert cancels(torch.stack([client["delta"] for client in report.progress.clients]))
+            assert cancels(torch.stack([client["delta"] for client in report.clients]))
         assert not report.warnings
 
 
@@ -185,7 +172,7 @@ def test_vrl_1_and_the_rule_of_partial_participation_whatever_the_lot(lots: list
     played = play(VRLSGD(), squares([1.0, -2.0]), THREE, script, FULL._replace(decay=0.9), 3)
     x = torch.tensor([1.0, -2.0], dtype=torch.float64)
     deltas, held = torch.zeros(3, 2, dtype=torch.float64), x.repeat(3, 1)
-    for round, ((asked, lost), (_, progress)) in enumerate(zip(script, played, strict=True)):
+    for round, ((asked, lost), after) in enumerate(zip(script, played, strict=True)):
         rate = 0.25 * 0.9**round
         for i in asked:
             h, b = quadratic(THREE[i])
@@ -197,9 +184,9 @@ def test_vrl_1_and_the_rule_of_partial_participation_whatever_the_lot(lots: list
         if heard:
             x = held[heard].mean(0)
             deltas[heard] = deltas[heard] + (x - held[heard]) / (3 * rate)
-        assert near(progress.server["params"], x)
-        assert near(torch.stack([client["params"] for client in progress.clients]), held)
-        assert near(settled(progress), deltas) and cancels(deltas)
+        assert near(after.server["params"], x)
+        assert near(torch.stack([client["params"] for client in after.clients]), held)
+        assert near(settled(after), deltas) and cancels(deltas)
 
 
 def test_vrl_2_with_one_step_x_follows_synchronous_sgd() -> None:
@@ -211,7 +198,7 @@ def test_vrl_2_with_one_step_x_follows_synchronous_sgd() -> None:
         gradients = torch.stack([on.gradient({**first, "params": x}, one.train)[1].clone() for one in at])
         x = x - 0.25 * 0.8 ** (report.round - 1) * gradients.mean(0)
         assert near(report.progress.server["params"], x)
-        assert near(settled(report.progress), gradients - gradients.mean(0))
+        assert near(settled(report), gradients - gradients.mean(0))
 
 
 @pytest.mark.parametrize("lot", [{}, {"participation": 0.6}])
@@ -243,8 +230,8 @@ def test_vrl_4_is_scaffold_with_delta_c_i_less_c(batch: int) -> None:
     one, other = (run(method, on=task(batchnorm), at=at, rounds=5, solver=solver) for method in (VRLSGD(), Scaffold()))
     for a, b in zip(one, other, strict=True):
         assert near(a.progress.server["params"], b.progress.server["params"]) and near(flat(a), flat(b))
-        controls = torch.stack([client["control"] for client in b.progress.clients])
-        assert near(settled(a.progress), controls - b.progress.server["control"])
+        controls = torch.stack([client["control"] for client in b.clients])
+        assert near(settled(a), controls - b.progress.server["control"])
 
 
 def test_reaches_the_optimum_that_fedavg_misses() -> None:
@@ -252,7 +239,7 @@ def test_reaches_the_optimum_that_fedavg_misses() -> None:
     best = optimum(THREE)
 
     def last(method: Any) -> Tensor:
-        return play(method, squares([0.0, 0.0]), THREE, [ALL] * 70, FULL, 5)[-1].progress.server["params"]
+        return play(method, squares([0.0, 0.0]), THREE, [ALL] * 70, FULL, 5)[-1].server["params"]
 
     assert near(last(VRLSGD()), best)
     # FedAvg ends where x is the mean of w_i + (1 - gamma H_i)^5 (x - w_i), which is elsewhere.
@@ -267,13 +254,13 @@ def test_reaches_the_optimum_that_fedavg_misses() -> None:
     assert (ends - best).norm() > 0.1
 
 
-ABSENT = [([0, 1], []), ([1, 2], []), ([0, 2], [])]
+ABSENT: list[tuple[list[int], list[int]]] = [([0, 1], []), ([1, 2], []), ([0, 2], [])]
 LOST = [([0, 1, 2], [0]), ([0, 1, 2], [2]), ([0, 1, 2], [1])]
 
 
 @pytest.mark.parametrize("script", [ABSENT, LOST])
 def test_reaches_the_optimum_with_silos_missing(script: Play) -> None:
-    last = play(VRLSGD(), squares([0.0, 0.0]), THREE, [*script] * 50, FULL._replace(rate=0.1), 5)[-1].progress
+    last = play(VRLSGD(), squares([0.0, 0.0]), THREE, [*script] * 50, FULL._replace(rate=0.1), 5)[-1]
     assert near(last.server["params"], optimum(THREE))
     for delta, one in zip(settled(last), THREE, strict=True):  # and Delta_i is the gradient there
         h, b = quadratic(one)
@@ -286,9 +273,9 @@ def test_unequal_steps_weigh_the_losses_and_are_noted(script: Play) -> None:
     counts = (2, 3, 4)
     script = [*script] * (150 // len(script))
     played = play(VRLSGD(), squares([0.0, 0.0]), THREE, script, FULL._replace(rate=0.15), counts)
-    assert all(cancels(settled(progress), counts) for _, progress in played)
-    assert not cancels(settled(played[5].progress))
-    assert near(played[-1].progress.server["params"], optimum(THREE, counts))
+    assert all(cancels(settled(after), counts) for after in played)
+    assert not cancels(settled(played[5]))
+    assert near(played[-1].server["params"], optimum(THREE, counts))
     first, *others = [one.down.notes for one in played]
     assert first == () and len(others[0]) == 1 and "unequal numbers of steps" in others[0][0]
     assert set(others) == {others[0]}  # one wording, so that it is shown once
@@ -306,7 +293,7 @@ def test_one_silo_is_separate_to_the_last_bit() -> None:
     for one, other in zip(
         run("separate", on=on, at=at, solver=BATCHES), run(VRLSGD(), on=on, at=at, solver=BATCHES), strict=True
     ):
-        assert same(one.personal(0), other.personal(0)) and not other.progress.clients[0]["delta"].any()
+        assert same(one.personal(0), other.personal(0)) and not other.clients[0]["delta"].any()
 
 
 def test_the_mean_is_sent_only_when_a_silo_is_back_that_missed_a_round() -> None:
@@ -321,7 +308,7 @@ def test_the_mean_is_sent_only_when_a_silo_is_back_that_missed_a_round() -> None
     ]
     played = play(VRLSGD(), squares([0.0, 0.0]), THREE, script, FULL, 2)
     assert ["mean" in one.down.each for one in played] == [False, False, False, True, False, False, True]
-    means = [one.progress.server["params"] for one in played]
+    means = [one.server["params"] for one in played]
     assert torch.equal(played[3].down.to(0)["mean"][0], means[2]) and torch.equal(
         played[3].down.to(1)["mean"][0], means[0]
     )
@@ -341,15 +328,15 @@ def test_a_silo_that_takes_no_step_changes_nothing() -> None:
     at = [*silos(2), silo("one", 1)]
     for report in run(VRLSGD(), on=task(batchnorm), at=at, solver=BATCHES):
         assert report.took_part == [0, 1, 2]
-        assert not report.progress.clients[2]["delta"].any()
-        assert torch.isfinite(settled(report.progress)).all()
+        assert not report.clients[2]["delta"].any()
+        assert torch.isfinite(settled(report)).all()
 
 
 def test_buffers_are_averaged() -> None:
     (report,) = run(VRLSGD(), on=task(batchnorm), rounds=1, solver=BATCHES)
-    held = [client["buffers"] for client in report.progress.clients]
+    held = [client["buffers"] for client in report.clients]
     assert near(report.progress.server["buffers"], torch.stack(held).mean(0))
-    counts = [client["counts"] for client in report.progress.clients]
+    counts = [client["counts"] for client in report.clients]
     assert torch.equal(report.progress.server["counts"], torch.stack(counts).amax(0))
 
 
@@ -366,7 +353,7 @@ def test_evaluated_is_the_trained_copy_and_absent_silos_keep_theirs() -> None:
         server = report.progress.server
         for i in range(5):
             assert same(report.personal(i), {key: server[key] for key in first})
-            assert report.progress.clients[i].keys() == {"delta", "sent", "length"}
+            assert report.clients[i].keys() == {"delta", "sent", "length"}
 
 
 def test_only_plain_sgd_is_accepted() -> None:

@@ -6,18 +6,27 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 
 from amity.contract import InputError, Scale, Silo, Split
-from amity.data.division import spread
-from amity.streams import key_of, stream
+from amity.data.division import choose_by_class
+from amity.data.manifest import Manifest, SiloCounts
+from amity.data.schema.columns import told
+from amity.learn.streams import key_of, stream
+
+NAMED = 8  # silos whose names are printed
 
 
 @dataclass(frozen=True, eq=False)
 class Silos:
-    """The silos of a federation and where they come from."""
+    """The silos of a federation and where they come from.
+
+    >>> amity.deal(amity.load("digits"), "iid", clients=3, seed=0)
+    3 silos of digits, iid: 10 classes, examples of shape (1, 8, 8)
+      419 to 420 training examples each, 1258 in all; 539 test examples
+      silo-00, silo-01, silo-02
+    """
 
     silos: tuple[Silo, ...]
     classes: int  # 0: labels are quantities, not classes
@@ -26,28 +35,35 @@ class Silos:
     notes: tuple[str, ...] = ()  # departures from the setting's plan
     labels: tuple[str, ...] = ()  # names of the classes, where they have names
     participation: float = 1.0  # the share of silos sampled in each round, unless a run says otherwise
+    label: str = ""  # the column of the labels, where the data are tables with named columns
+    features: tuple[str, ...] = ()  # and those of the features
+
+    @property
+    def columns(self) -> str:
+        """The names of the label and the features in a few words; empty where they have none."""
+        return told(self.label, self.features) if self.features else ""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one example."""
+        """The shape of one example."""
         return tuple(self.silos[0].train.x.shape[1:])
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Training examples per silo."""
+        """The number of training examples of each silo."""
         return tuple(len(silo.train.y) for silo in self.silos)
 
     def at_most(self, count: int, seed: int) -> Silos:
-        """The same silos with a random part of the training data where they have more than `count`; 0: all.
+        """Return the same silos with at most `count` training examples each, chosen at random; 0 keeps all.
 
-        Tests and validation data that silos brought stay whole. A larger count gives a larger part of the same.
+        Test and validation data that silos brought stay whole. A larger count adds to the choice of a smaller one.
         """
         if count < 0:
             raise InputError(f"the training examples per silo must be >= 0, got {count}: set --per-silo 0 for all")
         return replace(self, silos=tuple(_reduced(silo, count, seed) for silo in self.silos)) if count else self
 
     def with_validation(self, fraction: float, seed: int) -> Silos:
-        """The same silos with a random fraction of each class of their training data set aside.
+        """Return the same silos with a random fraction of each class of their training data set aside.
 
         Silos that brought validation data keep it, and all their training data.
         """
@@ -57,19 +73,35 @@ class Silos:
             return self
         return replace(self, silos=tuple(_set_aside(silo, fraction, seed) for silo in self.silos))
 
-    def standardised(self) -> Silos:
-        """The same silos, with quantities as each silo sees them: less the mean of its own training labels, over their
-        deviation. Classes stay.
+    def __str__(self) -> str:
+        """Return a few lines: how many silos there are, how large they are, and what they hold."""
+        sizes = sorted(self.sizes)
+        what = f"{self.classes} classes" if self.classes else "quantities"
+        tests = sum(len(silo.test.y) for silo in self.silos)
+        names = ", ".join(silo.name for silo in self.silos[:NAMED]) + (", ..." if len(self.silos) > NAMED else "")
+        return "\n".join(
+            [
+                f"{len(self.silos)} silos of {self.data}, {self.setting}: {what}, examples of shape {self.shape}",
+                f"  {sizes[0]} to {sizes[-1]} training examples each, {sum(sizes)} in all; {tests} test examples",
+                f"  {names}",
+            ]
+        )
 
-        By itself, so that nothing about its labels leaves a silo, and a rate that suits one suits all. What is
-        measured is in the silo's own unit again (`Silo.scale`). A federation whose silos differ in the level or the
-        scale of their labels alone is thereby made of equals; one that has a rule in common, but inputs on
-        different levels, has to learn its offsets.
+    __repr__ = __str__
+
+    def standardised(self) -> Silos:
+        """Return the same silos with standardised quantities: less the mean of a silo's own training labels, over their
+        deviation. Classes stay as they are.
+
+        Every silo does this by itself, so that nothing about its labels leaves it, and a learning rate that suits one
+        suits all. Results are measured in the silo's own unit again (`Silo.scale`). Silos that differ only in the level
+        or the scale of their labels thereby become equals; silos that share a rule, but have inputs on different
+        levels, have to learn their offsets.
         """
         return self if self.classes else replace(self, silos=tuple(_standardised(silo) for silo in self.silos))
 
     def pooled(self) -> Silos:
-        """The same silos, but all training data lie at the first; the others have none. Tests stay where they are."""
+        """Return the same silos with all training data at the first and none at the others. Test data stay."""
         first, *others = self.silos
         x = torch.cat([silo.train.x for silo in self.silos])
         y = torch.cat([silo.train.y for silo in self.silos])
@@ -77,27 +109,32 @@ class Silos:
         note = f"all training data lie at {first.name!r}, a reference that no federation has: its traffic means nothing"
         return replace(self, silos=(first._replace(train=Split(x, y)), *emptied), notes=(*self.notes, note))
 
-    def manifest(self) -> dict[str, Any]:
-        """What each silo holds, and a hash of all of it: equal hashes, equal federations."""
+    def manifest(self) -> Manifest:
+        """Return what each silo holds, and a hash of all of it: equal hashes mean equal federations."""
         return {
             "data": self.data,
             "setting": self.setting,
             "classes": self.classes,
             "labels": list(self.labels),
+            "label": self.label or None,
+            "features": list(self.features),
             "shape": list(self.shape),
             "notes": list(self.notes),
-            "silos": [
-                {"name": silo.name, "group": silo.group}
-                | {part: self._counts(split) for part, split in parts(silo).items()}
-                for silo in self.silos
-            ],
+            "silos": [self._silo_counts(silo) for silo in self.silos],
             "sha256": self.sha256,
         }
 
-    def _counts(self, split: Split | None) -> list[int] | None:
-        """Examples per class; in all, where there are no classes."""
-        if split is None:
-            return None
+    def _silo_counts(self, silo: Silo) -> SiloCounts:
+        return {
+            "name": silo.name,
+            "group": silo.group,
+            "train": self._counts(silo.train),
+            "val": None if silo.val is None else self._counts(silo.val),
+            "test": self._counts(silo.test),
+        }
+
+    def _counts(self, split: Split) -> list[int]:
+        """Return the number of examples of each class, or of all examples where there are no classes."""
         return split.y.bincount(minlength=self.classes).tolist() if self.classes else [len(split.y)]
 
     @cached_property
@@ -116,6 +153,7 @@ class Silos:
 
 
 def parts(silo: Silo) -> dict[str, Split | None]:
+    """Return the parts of a silo's data by name; `val` may be None."""
     return {"train": silo.train, "val": silo.val, "test": silo.test}
 
 
@@ -157,5 +195,5 @@ def _set_aside(silo: Silo, fraction: float, seed: int) -> Silo:
             f"silo {silo.name!r} needs a training example besides validation, val-fraction {fraction} "
             f"leaves none of {len(y)}: lower --val-fraction"
         )
-    chosen = spread(y, count, stream(seed, "validation", key_of(silo.name)))
+    chosen = choose_by_class(y, count, stream(seed, "validation", key_of(silo.name)))
     return silo._replace(train=Split(x[~chosen], y[~chosen]), val=Split(x[chosen], y[chosen]))

@@ -1,0 +1,1 @@
+"""Engines: whatever carries messages between the two sides of a federation."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from amity.contract import Method
+from amity.config.options import describe, fields_of, parse, unknown
+from amity.config.plugins import Registry
+from amity.contract import InputError, Method
 from amity.methods.apfl import APFL
 from amity.methods.apple import Apple
 from amity.methods.ditto import Ditto
@@ -28,7 +30,6 @@ from amity.methods.separate import Separate
 from amity.methods.twin import Twin
 from amity.methods.vrlsgd import VRLSGD
 from amity.methods.wrappers import FineTuned, LocalCopy
-from amity.options import describe, fields_of, parse, unknown
 
 
 class Entry(NamedTuple):
@@ -41,6 +42,44 @@ class Entry(NamedTuple):
     down: str = "d"  # traffic per asked client and round, in scalars; d counts buffers too
     up: str = "d"
     evaluated: str = "its own model"
+    for_evaluation: Literal["", "step", "training"] = ""  # local work of every silo before each evaluation
+    each_round: str = ""  # local work of a round, where it is not one training
+    package: str = ""  # that brings it; empty for Amity's own
+
+    def from_package(self, name: str, package: str) -> Entry:
+        """Return this entry as `package` brings it; refuse one that cannot be listed or made."""
+        if not all(isinstance(text, str) for text in (self.title, self.paper, self.down, self.up, self.evaluated)):
+            raise InputError("title, paper, down, up and evaluated must be text")
+        for cls in (self.make, self.wrap):
+            if cls is None:
+                continue
+            if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+                raise InputError(f"a method must be a dataclass, found {cls!r}")
+            missing = [part for part in PARTS if not hasattr(cls, part)]
+            if missing:
+                raise InputError(f"{cls.__name__} lacks {', '.join(missing)}, which every method has")
+            describe(cls)  # fails on types that no option has
+        method = self.make()  # every option needs a default
+        if self.wrap is not None:
+            self.wrap(method)
+        return self._replace(package=package)
+
+
+PARTS = (
+    *("init_server", "init_client", "download", "local", "aggregate", "personal"),
+    *("paired", "evaluates", "solver", "optimizers"),
+)
+"""All that a method has to have: see `amity.contract.Method`."""
+
+
+def _entry(found: object) -> object:
+    """The entry of a dataclass that a package names without one: its docstring is its title."""
+    if not isinstance(found, type) or not dataclasses.is_dataclass(found):
+        return found
+    words = (found.__doc__ or "").strip().partition("\n")[0]
+    if not words or words.startswith(f"{found.__name__}("):  # which dataclasses write themselves
+        raise InputError(f"{found.__name__} must have a docstring: its first line is what lists say of it")
+    return Entry(words.rstrip("."), "-", found)
 
 
 _FEDAMP = "Huang et al., AAAI 2021"
@@ -51,17 +90,23 @@ _PROX = "Li et al., MLSys 2020"
 _WANG = "Wang et al., 2019"
 _GLOBAL = "the global model"
 _TUNED = "the global model, fine-tuned"
+_TWO_GRADIENTS = "two gradients per step"
+_INNER_STEPS = "`inner_steps` gradients per batch"
 
-METHODS: dict[str, Entry] = {
+_BUILT_IN: dict[str, Entry] = {
     "pooled": Entry(
         "one model on all data together, in a simulation only", "-", Pooled, down="-", up="-", evaluated=_GLOBAL
     ),
     "separate": Entry("every silo trains alone", "-", Separate, down="0", up="0"),
     "fedavg": Entry("one global model by averaging", _MCMAHAN, FedAvg, evaluated=_GLOBAL),
     "fedavg-local": Entry("FedAvg, each silo keeps its trained copy", _MCMAHAN, FedAvg, LocalCopy),
-    "fedavg-ft": Entry("FedAvg, fine-tuned at each silo", _WANG, FedAvg, FineTuned, evaluated=_TUNED),
+    "fedavg-ft": Entry(
+        "FedAvg, fine-tuned at each silo", _WANG, FedAvg, FineTuned, evaluated=_TUNED, for_evaluation="training"
+    ),
     "fedprox": Entry("FedAvg with a pull towards the global model", _PROX, FedProx, evaluated=_GLOBAL),
-    "fedprox-ft": Entry("FedProx, fine-tuned at each silo", _WANG, FedProx, FineTuned, evaluated=_TUNED),
+    "fedprox-ft": Entry(
+        "FedProx, fine-tuned at each silo", _WANG, FedProx, FineTuned, evaluated=_TUNED, for_evaluation="training"
+    ),
     "scaffold": Entry(
         "one global model, drift taken out by control variates",
         "Karimireddy et al., ICML 2020",
@@ -83,14 +128,19 @@ METHODS: dict[str, Entry] = {
         "Deng et al., 2020",
         APFL,
         evaluated="its mixture of local and global model",
+        each_round=_TWO_GRADIENTS,
     ),
-    "ditto": Entry("personal models held near a global one", "Li et al., ICML 2021", Ditto),
-    "pfedme": Entry("proximal points of a global model of envelopes", "Dinh et al., NeurIPS 2020", PFedMe),
+    "ditto": Entry("personal models held near a global one", "Li et al., ICML 2021", Ditto, each_round="two trainings"),
+    "pfedme": Entry(
+        "proximal points of a global model of envelopes", "Dinh et al., NeurIPS 2020", PFedMe, each_round=_INNER_STEPS
+    ),
     "perfedavg": Entry(
         "a global model that one local step personalises",
         "Fallah et al., NeurIPS 2020",
         PerFedAvg,
         evaluated="the global model, after one step",
+        for_evaluation="step",
+        each_round="two gradients per step, or four (HF)",
     ),
     "fedfomo": Entry(
         "models weighed by their gain on validation data",
@@ -104,7 +154,7 @@ METHODS: dict[str, Entry] = {
     "pfedatt": Entry("attention to the k most similar silos", _PFEDATT, PFedAtt),
     "fedacs": Entry("averaging above a quantile of cosines", "Chen et al., ICASSP 2024", FedACS),
     "twin": Entry(
-        "attention by cosine from the mean model, as to the nearest twin",
+        "not recommended, harms on natural silos: attention by cosine from the mean model",
         "Amity",
         Twin,
         evaluated="the better of its own and its cloud model",
@@ -121,6 +171,7 @@ METHODS: dict[str, Entry] = {
         "personal models near their mean, by coins for local and averaging steps",
         "Hanzely and Richtarik, 2020",
         L2GD,
+        each_round="a random number of steps",
         down="d + 2, buffers apart; from round 2 on",
         up="d, buffers apart",
     ),
@@ -155,6 +206,7 @@ METHODS: dict[str, Entry] = {
         _GENERAL,
         Moreau,
         PSGD,
+        each_round=_INNER_STEPS,
         down="d, buffers apart",
         up="d, buffers apart",
     ),
@@ -163,10 +215,28 @@ METHODS: dict[str, Entry] = {
         _GENERAL,
         Mixed,
         PSGD,
+        each_round=_TWO_GRADIENTS,
         evaluated="its mixture",
     ),
-    "psgd-mtl": Entry("a shared model, and a personal one pulled towards it", _GENERAL, Pair, PSGD),
+    "psgd-mtl": Entry(
+        "a shared model, and a personal one pulled towards it", _GENERAL, Pair, PSGD, each_round=_TWO_GRADIENTS
+    ),
 }
+
+
+METHODS = Registry("amity.methods", Entry, "method", _BUILT_IN, made=_entry)
+"""The methods by name: Amity's own, then those of other packages."""
+
+
+def trainings_ahead(name: str, settings: Mapping[str, Any], epochs: int) -> float:
+    """How many local trainings an evaluated model has had beyond one for every round.
+
+    A fine-tuned model of round k has had k + 1, at every silo, also at one that dropped out of that round.
+    """
+    if entry_of(name).for_evaluation != "training":
+        return 0.0
+    own = settings.get("ft_epochs", "same")
+    return 1.0 if own == "same" else own / epochs
 
 
 def known_options(name: str) -> dict[str, type]:
@@ -177,9 +247,8 @@ def known_options(name: str) -> dict[str, type]:
 
 
 def entry_of(name: str) -> Entry:
-    if name not in METHODS:
-        raise unknown("method", name, METHODS)
-    return METHODS[name]
+    """The row of the table that a name stands for; InputError where there is none, or its package cannot be used."""
+    return METHODS.entry(name)
 
 
 def options_of(name: str) -> list[Mapping[str, Any]]:

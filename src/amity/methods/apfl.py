@@ -26,11 +26,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Model, Solver, State, Turn, model_of
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn, model_of
+from amity.learn.task import Task
+from amity.learn.train import batches, gradient_at, plain_sgd, same_draws
 from amity.methods.fedavg import FedAvg
-from amity.options import check, option
-from amity.task import Task
-from amity.train import batches, gradient_at, plain_sgd, same_draws
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,9 @@ class APFL:
                 alpha = min(1.0, max(0.0, alpha - rate * slope))
         kept = {**mixed, "params": own, "copy": copy["params"], "alpha": client["alpha"].new_tensor(alpha)}
         return kept, copy
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return self._average.upload_kinds(task, fed, down)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self._average.aggregate(server, who, uploads, round)

@@ -13,9 +13,12 @@ seeds that all clients know, without traffic.
 
 Departures. The printed scheduler e^(r/L) grows: eps^(r/L), as in the authors' program. In that program the flags
 behind the selection rule are never set; here they are: clients never downloaded come first, in random order, then
-draws without replacement with probability proportional to b^|p_ij|, b = max(1.5, r M/m). Because the core's
-gradient is scaled by p_ii ~ 1/m, eta_1 is multiplied by m (`lr_scale = m`); `none` reproduces the paper. Cores
-start from one model (`core_init = shared`); `independent` reproduces the paper.
+draws without replacement with probability proportional to b^|p_ij|, b = max(1.5, r M/m). Where p_i starts is not
+stated: at p0, as in the program (`first_relations = sizes`), or at 1/m (`uniform`); the centre of the penalty is eq.
+7's p0 in both. Because the core's gradient is scaled by p_ii ~ 1/m, w_i moves with about eta_1/m^2 per step at first:
+`lr_scale = m` multiplies eta_1 by m, which helps where rounds are few and silos too, and makes p and cores run away
+where silos are many. Cores start from one model (`core_init = shared`); `independent` reproduces the paper. Of the
+values of mu in the paper's own table, 0.001 lies outside the grid that its text says was searched.
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Model, Pick, Solver, State, Turn
-from amity.matrices import replaced
-from amity.options import check, option
-from amity.streams import shuffled, stream, uniforms
-from amity.task import Task
-from amity.train import batches, descent
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kind, Kinds, Model, Pick, Solver, State, Turn
+from amity.learn.rows import replace_rows
+from amity.learn.streams import shuffled, stream, uniforms
+from amity.learn.task import Task
+from amity.learn.train import batches, descent
 
 _EPSILON = 1e-3  # where the exponential schedule ends
 
@@ -47,7 +50,10 @@ class Apple:
     eta2: float = option(1e-3, "rate of the relationship vector", symbol="eta_2", at_least=0)
     core_init: Literal["shared", "independent"] = option("shared", "one first core for all, or each its own")
     selection: Literal["paper", "uniform"] = option("paper", "which cores to ask for under a budget")
-    lr_scale: Literal["m", "none"] = option("m", "multiply the cores' rate by m, or not", symbol="eta_1")
+    first_relations: Literal["sizes", "uniform"] = option(
+        "sizes", "where p starts: shares of the examples, or 1/m", symbol="p"
+    )
+    lr_scale: Literal["none", "m"] = option("none", "the cores' rate as it is, or multiplied by m", symbol="eta_1")
 
     paired: ClassVar[tuple[str, ...]] = ("wanted",)
     evaluates: ClassVar[Literal["held", "server"]] = "held"
@@ -64,9 +70,10 @@ class Apple:
     def init_client(self, task: Task, fed: Federation, client: int) -> State:
         first = task.initial(fed, client if self.core_init == "independent" else None)
         prior = (fed.sizes.double() / fed.sizes.sum()).to(task.device, task.dtype)
+        even = torch.full_like(prior, 1 / fed.clients)
         return {
             "cores": self._first_cores(task, fed),  # [m, d] as last seen
-            "relations": prior.clone(),  # [m] p_i
+            "relations": prior.clone() if self.first_relations == "sizes" else even,  # [m] p_i
             "prior": prior,  # [m] p0
             "wanted": self._first_wanted(fed, client),  # [M]
             "seen": torch.zeros(fed.clients, dtype=torch.bool),  # downloaded once
@@ -113,8 +120,28 @@ class Apple:
             {"cores": cores[me].clone(), "wanted": wanted},
         )
 
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        others = fed.clients - 1
+        wanted = others if self.budget == "all" else min(self.budget, others)
+        return {
+            "cores": Kind((task.size,), task.dtype),
+            "wanted": Kind((wanted,), torch.int64, least=0, most=others),
+        }
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
-        return {key: replaced(server[key], who, uploads, key) for key in server}
+        return {key: replace_rows(server[key], who, uploads[key]) for key in server}
+
+    def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
+        """Silos that want all cores want those of newcomers too."""
+        return {**server, "wanted": _wanting(server["wanted"], before, after)}
+
+    def grow_client(self, task: Task, before: Federation, after: Federation, client: int, state: State) -> State:
+        """A silo's model stays what it is: newcomers' cores have no weight in it until it learns one."""
+        first = self.init_client(task, after, client)
+        relations = state["relations"].clone()
+        relations[before.clients :] = 0
+        wanted = _wanting(state["wanted"][None], before, after)[0]
+        return {**state, "relations": relations, "prior": first["prior"], "wanted": wanted}
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return {
@@ -157,3 +184,13 @@ class Apple:
         if r >= length:
             return 0.0
         return (1 + math.cos(math.pi * r / length)) / 2 if self.scheduler == "cos" else _EPSILON ** (r / length)
+
+
+def _wanting(wanted: Tensor, before: Federation, after: Federation) -> Tensor:
+    """Rows of wanted cores, where they have become longer, with newcomers' numbers at the end."""
+    room = wanted.shape[1] - (before.clients - 1)
+    if room <= 0:
+        return wanted
+    out = wanted.clone()
+    out[: before.clients, -room:] = torch.arange(before.clients, before.clients + room)
+    return out

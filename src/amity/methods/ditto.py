@@ -22,11 +22,11 @@ from typing import ClassVar, Literal
 
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
+from amity.config.options import check, option
+from amity.contract import Download, Federation, InputError, Kinds, Model, Solver, State, Turn, model_of
+from amity.learn.task import Task
+from amity.learn.train import proximal, train
 from amity.methods.fedavg import FedAvg
-from amity.options import check, option
-from amity.task import Task
-from amity.train import proximal, train
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,9 @@ class Ditto:
             turn = turn._replace(solver=turn.solver._replace(rate=self.personal_lr))
         terms = [proximal(self.attraction, down["params"])] if self.attraction else []
         return train(task, client, turn, terms=terms, role="personal"), copy
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return self._average.upload_kinds(task, fed, down)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self._average.aggregate(server, who, uploads, round)

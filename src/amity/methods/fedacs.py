@@ -21,12 +21,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity import cloud
-from amity.attention import above_quantile
-from amity.contract import Download, Federation, Model, Solver, State, Turn, model_of
-from amity.options import check, option
-from amity.task import Task
-from amity.vectors import cosines
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn, kinds_like, model_of
+from amity.learn.task import Task
+from amity.learn.vectors import cosines
+from amity.methods import _mixing as cloud
+from amity.methods._attention import above_quantile
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,20 @@ class FedACS:
             turn = turn._replace(epochs=1, solver=turn.solver._replace(batch=len(turn.data.train.y)))
         return cloud.proximal_step(task, client, down, turn, pull=0.0, start="cloud")
 
+    def cloud_model(self, down: State) -> Model:
+        return model_of(down)
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return kinds_like(task.initial(fed))
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return cloud.store(server, who, uploads, cosines)
+
+    def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
+        return cloud.grow_pairs(server, before, after, cosines)
+
+    def grow_client(self, task: Task, before: Federation, after: Federation, client: int, state: State) -> State:
+        return state
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)

@@ -4,7 +4,7 @@ Huang et al., Personalized Cross-Silo Federated Learning on Non-IID Data, AAAI 2
 
     G(W) = sum_i F_i(w_i) + lambda sum_{i<j} A(|w_i - w_j|^2)                                   (1)
     u_i = sum_j xi_ij w_j                                       server, over the pool           (5)
-    w_i ~ argmin F_i(w) + lambda/(2 alpha_k) |w - u_i|^2        client, started at u_i          (8)
+    w_i ~ argmin F_i(w) + lambda/(2 alpha_k) |w - u_i|^2        client, started at u_i          (6)
 
 `mode = theory`: xi_ij = gf alpha_k A'(d_ij^2) for j != i, xi_ii = 1 - the sum of the others: a gradient step.
 `mode = normalised` (default): xi_ii is chosen, xi_ij = (1 - xi_ii) A'(d_ij^2) / sum_{h != i} A'(d_ih^2).
@@ -13,7 +13,8 @@ Departures. The printed gradient lacks a factor 2: `grad_factor = 2` is exact, 1
 alpha = 1e4 makes raw self weights hugely negative on three of four data sets, and the appendix fixes xi_ii for the
 experiments, hence the two modes. Its xi_ii = 1/(N_i + 1) needs an oracle (`self_weight = group`); without one a
 client takes part in its own softmax. The start point is not stated: with the published values the proximal pull
-is negligible, so collaboration flows through the start, `start = cloud`.
+is negligible, so collaboration flows through the start, `start = cloud`. That alpha_k falls by thirds of the rounds,
+whatever their number, is ours.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from typing import ClassVar, Literal
 
 from torch import Generator, Tensor
 
-from amity import cloud
-from amity.attention import ATTRACTIONS, gradient_step, largest_step, shares
-from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
-from amity.options import check, option
-from amity.task import Task
-from amity.vectors import squared_distances
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn, kinds_like, model_of
+from amity.learn.task import Task
+from amity.learn.vectors import squared_distances
+from amity.methods import _mixing as cloud
+from amity.methods._attention import ATTRACTIONS, shares
 
 
 @dataclass(frozen=True)
@@ -77,21 +78,14 @@ class FedAMP:
             if self.mode == "normalised":
                 own = cloud.self_weights(server, members, self.self_weight, self.group_counts_self)
                 return shares(kernel.log_slope(distances), own)
-            slopes = kernel.slope(distances)
-            step = self.grad_factor * alpha
-            largest = largest_step(slopes)
-            too_far = step > largest * (1 + 1e-12)  # a step of exactly the bound must not fail by rounding
-            if too_far and self.on_negative == "error":
-                raise InputError(
-                    f"fedamp needs every self weight >= 0, but the step {step:g} exceeds {largest:g}: "
-                    "set a larger sigma, a smaller alpha, or on_negative=shrink"
-                )
-            if too_far and self.on_negative == "shrink":
-                effective = self.attraction * largest / step
-                notes.append(f"step shrunk to keep self weights >= 0: effective lambda {effective:.3g}")
-                step = largest
-            weights = gradient_step(slopes, step)
-            return weights if self.on_negative == "raw" else weights.clamp(min=0)
+            return cloud.step_weights(
+                kernel.slope(distances),
+                self.grad_factor * alpha,
+                on_negative=self.on_negative,
+                method="fedamp",
+                attraction=self.attraction,
+                notes=notes,
+            )
 
         sent = cloud.send(server, who, self.pool, squared_distances, rule)
         return sent._replace(notes=(*sent.notes, *notes))
@@ -100,8 +94,20 @@ class FedAMP:
         pull = self.attraction / cloud.step_size(self.alpha, turn.round, int(client["rounds"]))
         return cloud.proximal_step(task, client, down, turn, pull=pull, start=self.start)
 
+    def cloud_model(self, down: State) -> Model:
+        return model_of(down)
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return kinds_like(task.initial(fed))
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return cloud.store(server, who, uploads, squared_distances)
+
+    def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
+        return cloud.grow_pairs(server, before, after, squared_distances)
+
+    def grow_client(self, task: Task, before: Federation, after: Federation, client: int, state: State) -> State:
+        return state
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)

@@ -16,11 +16,11 @@ from typing import ClassVar, Literal
 
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Model, Solver, State, Turn, model_of
-from amity.options import check, option
-from amity.task import Task
-from amity.train import train
-from amity.vectors import weighted_mean
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn, kinds_like, model_of
+from amity.learn.task import Task
+from amity.learn.train import train
+from amity.learn.vectors import weighted_mean
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,9 @@ class FedAvg:
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         return client, train(task, down, turn)
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return kinds_like(task.initial(fed))
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         sizes = server["sizes"][who]

@@ -27,13 +27,28 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity import cloud
-from amity.contract import MODEL, Download, Federation, Model, Pick, Solver, Split, State, Turn, model_of, rows
-from amity.options import check, option
-from amity.streams import shuffled
-from amity.task import Task
-from amity.train import train
-from amity.vectors import mix_models
+from amity.config.options import check, option
+from amity.contract import (
+    MODEL,
+    Download,
+    Federation,
+    Kind,
+    Kinds,
+    Model,
+    Pick,
+    Solver,
+    Split,
+    State,
+    Turn,
+    kinds_like,
+    model_of,
+    rows,
+)
+from amity.learn.streams import shuffled
+from amity.learn.task import Task
+from amity.learn.train import train
+from amity.learn.vectors import mix_models
+from amity.methods import _mixing as cloud
 
 
 @dataclass(frozen=True)
@@ -97,6 +112,12 @@ class FedFomo:
             {**client, **model, **baseline, "relations": relations},
             {**model, "ids": down["ids"], "scores": scores},
         )
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        sent = down.each["ids"]
+        assert isinstance(sent, Tensor)  # [who, M]
+        ids = Kind((sent.shape[1],), torch.int64, least=0, most=fed.clients - 1)
+        return {**kinds_like(task.initial(fed)), "ids": ids, "scores": Kind((sent.shape[1] + 1,), torch.float64)}
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         judged = torch.cat([who[:, None], uploads["ids"]], dim=1)  # [who, M + 1]

@@ -17,11 +17,11 @@ from typing import ClassVar, Literal
 
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Model, Solver, State, Turn
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn
+from amity.learn.task import Task
+from amity.learn.train import proximal, train
 from amity.methods.fedavg import FedAvg
-from amity.options import check, option
-from amity.task import Task
-from amity.train import proximal, train
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,9 @@ class FedProx:
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         terms = [proximal(self.mu, down["params"])] if self.mu else []
         return client, train(task, down, turn, terms=terms)
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return self._average.upload_kinds(task, fed, down)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self._average.aggregate(server, who, uploads, round)

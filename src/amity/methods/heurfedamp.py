@@ -2,12 +2,12 @@
 
 Huang et al., Personalized Cross-Silo Federated Learning on Non-IID Data, AAAI 2021.
 
-    xi_ij = (1 - xi_ii) exp(sigma c_ij) / sum_{h != i} exp(sigma c_ih),  j != i                 (14)
+    xi_ij = (1 - xi_ii) exp(sigma c_ij) / sum_{h != i} exp(sigma c_ih),  j != i                 (8)
     u_i = sum_j xi_ij w_j
-    w_i ~ argmin F_i(w) + lambda/(2 alpha_k) |w - u_i|^2        client, started at u_i
+    w_i ~ argmin F_i(w) + lambda/(2 alpha_k) |w - u_i|^2        client, started at u_i          (6)
 
 c_ij is the cosine over all trainable parameters together. With a shared first model all cosines are near 1 at the
-start: `similarity_on = update` takes the cosine of w_i - w^0 instead. Self weight and start as in FedAMP.
+start: `similarity_on = update` takes the cosine of w_i - w^0 instead. Self weight, start and alpha_k as in FedAMP.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import ClassVar, Literal
 
 from torch import Generator, Tensor
 
-from amity import cloud
-from amity.attention import shares
-from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
-from amity.options import check, option
-from amity.task import Task
-from amity.vectors import cosines
+from amity.config.options import check, option
+from amity.contract import Download, Federation, InputError, Kinds, Model, Solver, State, Turn, kinds_like, model_of
+from amity.learn.task import Task
+from amity.learn.vectors import cosines
+from amity.methods import _mixing as cloud
+from amity.methods._attention import shares
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,20 @@ class HeurFedAMP:
         pull = self.attraction / cloud.step_size(self.alpha, turn.round, int(client["rounds"]))
         return cloud.proximal_step(task, client, down, turn, pull=pull, start=self.start)
 
+    def cloud_model(self, down: State) -> Model:
+        return model_of(down)
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return kinds_like(task.initial(fed))
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return cloud.store(server, who, uploads, self._similarity(server))
+
+    def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
+        return cloud.grow_pairs(server, before, after, self._similarity(server))
+
+    def grow_client(self, task: Task, before: Federation, after: Federation, client: int, state: State) -> State:
+        return state
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)

@@ -29,13 +29,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.cloud import first_models
-from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
-from amity.matrices import replaced
-from amity.options import check, option
-from amity.task import Task
-from amity.train import batches, descent, plain_sgd
-from amity.vectors import mix
+from amity.config.options import check, option
+from amity.contract import Download, Federation, InputError, Kind, Kinds, Model, Solver, State, Turn, model_of
+from amity.learn.rows import replace_rows
+from amity.learn.task import Task
+from amity.learn.train import batches, descent, plain_sgd
+from amity.learn.vectors import mix
+from amity.methods._mixing import first_models
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,11 @@ class L2GD:
         kept = task.release(model)
         return kept, {"params": kept["params"]} if self.p else {}
 
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return {"params": Kind((task.size,), task.dtype)} if self.p else {}
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
-        return {"params": replaced(server["params"], who, uploads, "params")} if uploads else server
+        return {"params": replace_rows(server["params"], who, uploads["params"])} if uploads else server
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)

@@ -31,11 +31,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Model, Solver, Split, State, Turn, model_of
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kinds, Model, Solver, Split, State, Turn, model_of
+from amity.learn.task import Task
+from amity.learn.train import batches, gradient_at, plain_sgd, same_draws
 from amity.methods.fedavg import FedAvg
-from amity.options import check, option
-from amity.task import Task
-from amity.train import batches, gradient_at, plain_sgd, same_draws
 
 _AT_ONCE = 1000  # examples whose gradient is taken in one go, for memory's sake
 
@@ -86,6 +86,9 @@ class PerFedAvg:
                 direction = direction.sub(ahead - behind, alpha=self.adapt_lr / (2 * self.delta))
             model["params"].add_(direction, alpha=-rate)
         return client, model
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return self._average.upload_kinds(task, fed, down)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self._average.aggregate(server, who, uploads, round)

@@ -30,11 +30,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, InputError, Model, Solver, State, Turn, model_of
+from amity.config.options import check, option
+from amity.contract import Download, Federation, InputError, Kinds, Model, Solver, State, Turn, model_of
+from amity.learn.task import Task
+from amity.learn.train import batches, descent, plain_sgd
 from amity.methods.fedavg import FedAvg
-from amity.options import check, option
-from amity.task import Task
-from amity.train import batches, descent, plain_sgd
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,9 @@ class PFedMe:
             copy = copy - pace * (copy - theta)
         kept = task.release(model)
         return kept, {**kept, "params": copy}
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return self._average.upload_kinds(task, fed, down)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         mean = self._average.aggregate(server, who, uploads, round)

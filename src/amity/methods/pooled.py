@@ -15,9 +15,9 @@ from typing import ClassVar, Literal
 
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Model, Solver, State, Turn
+from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn
+from amity.learn.task import Task
 from amity.methods.fedavg import FedAvg
-from amity.task import Task
 
 _AVERAGE = FedAvg("samples")  # equal weights would count the silos that have nothing
 
@@ -40,6 +40,9 @@ class Pooled:
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         return _AVERAGE.local(task, client, down, turn)
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return _AVERAGE.upload_kinds(task, fed, down)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return _AVERAGE.aggregate(server, who, uploads, round)

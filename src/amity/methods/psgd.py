@@ -23,12 +23,24 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import MODEL, Download, Federation, InputError, Model, Solver, State, Turn, model_of
+from amity.config.options import check, option
+from amity.contract import (
+    MODEL,
+    Download,
+    Federation,
+    InputError,
+    Kinds,
+    Model,
+    Solver,
+    State,
+    Turn,
+    kinds_like,
+    model_of,
+)
+from amity.learn.task import Task
+from amity.learn.train import batches, descent, plain_sgd
 from amity.methods.fedavg import FedAvg
 from amity.methods.psgd_objectives import Joint, Objective
-from amity.options import check, option
-from amity.task import Task
-from amity.train import batches, descent, plain_sgd
 
 
 @dataclass(frozen=True)
@@ -76,6 +88,9 @@ class PSGD:
         for batch, rng in batches(task, turn):
             self.objective.step(joint, batch, rng)
         return {**client, **shared, **_as_own(own)}, shared
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return kinds_like(down.shared)  # a shared part comes back for each that was sent
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return FedAvg(self.weighting).aggregate(server, who, uploads, round)

@@ -27,11 +27,11 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 import torch
 from torch import Generator, Tensor
 
+from amity.config.options import check, option, unknown
 from amity.contract import MODEL, InputError, Model, Split
-from amity.options import check, option, unknown
-from amity.task import Task
-from amity.train import gradient_at, same_draws
-from amity.vectors import Slot
+from amity.learn.task import Task
+from amity.learn.train import gradient_at, same_draws
+from amity.learn.vectors import Slot
 
 
 class Joint(NamedTuple):

@@ -26,11 +26,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Model, Solver, State, Turn, model_of
-from amity.options import check, option
-from amity.task import Task
-from amity.train import plain_sgd, steps, train
-from amity.vectors import mix, weighted_mean
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn, kinds_like, model_of
+from amity.learn.task import Task
+from amity.learn.train import plain_sgd, steps, train
+from amity.learn.vectors import mix, weighted_mean
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,10 @@ class Scaffold:
         held = model if self.eval_model == "local" else {}
         return {**held, "control": client["control"] + change}, {**model, "control": change}
 
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        first = task.initial(fed)
+        return kinds_like({**first, "control": first["params"]})
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         mean = weighted_mean(model_of(uploads), torch.ones(len(who)))
         share = torch.full((1, len(who)), 1 / int(server["clients"]), dtype=torch.float64)
@@ -83,6 +87,13 @@ class Scaffold:
             "params": torch.lerp(server["params"], mean["params"], self.eta_g),  # at eta_g = 1 the mean itself
             "control": server["control"] + mix(share, uploads["control"])[0],
         }
+
+    def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
+        """c stays the mean of all c_i when silos join whose c_i is 0."""
+        return {**server, "control": server["control"] * (before.clients / after.clients)}
+
+    def grow_client(self, task: Task, before: Federation, after: Federation, client: int, state: State) -> State:
+        return state
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         if self.eval_model == "local":

@@ -13,10 +13,10 @@ from typing import ClassVar, Literal
 
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Model, Solver, State, Turn, model_of
-from amity.options import check, option
-from amity.task import Task
-from amity.train import train
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn, model_of
+from amity.learn.task import Task
+from amity.learn.train import train
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,9 @@ class Separate:
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         return train(task, model_of(client), turn), {}
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return {}
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return server

@@ -1,4 +1,9 @@
-"""Twin attention: attention between clients without an oracle and without a search. Our own.
+"""Twin attention: attention between clients without an oracle and without a search. Our own, and not recommended.
+
+It harms on silos as they occur in nature: with 30 people and their phones it has 83.6 % where training alone has 87.7
+and all data in one place 93.6; on another natural set 80.7 where training alone has 94.7. It behaves as FedAvg there:
+nobody stands out as a twin, so that rows are uniform, and the test for "own is clearly better", less than 4/5 of the
+cloud model's loss, never fires. It was designed on made settings, which had groups, or silos with two classes.
 
     wbar = mean of the pool's models
     s_ij = cosine of w_i - wbar and w_j - wbar,  j != i         0 where either is no longer than rounding
@@ -42,13 +47,26 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity import cloud
-from amity.attention import twin_shares
-from amity.contract import MODEL, Data, Download, Federation, Model, Solver, Split, State, Turn, model_of
-from amity.options import check, option
-from amity.task import Task
-from amity.train import proximal, train
-from amity.vectors import cosines
+from amity.config.options import check, option
+from amity.contract import (
+    MODEL,
+    Data,
+    Download,
+    Federation,
+    Kinds,
+    Model,
+    Solver,
+    Split,
+    State,
+    Turn,
+    kinds_like,
+    model_of,
+)
+from amity.learn.task import Task
+from amity.learn.train import proximal, train
+from amity.learn.vectors import cosines
+from amity.methods import _mixing as cloud
+from amity.methods._attention import twin_shares
 
 CLEARLY = 0.8  # of the cloud model's loss
 PARTS = 7  # one of which is left out; who has fewer examples leaves none out
@@ -110,6 +128,9 @@ class Twin:
         left_out = drawn(turn) if trial else torch.zeros_like(client["left_out"])
         model = train(task, start, turn._replace(data=without(turn.data, left_out)) if trial else turn, terms=terms)
         return {**client, **model, "left_out": left_out}, model
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return kinds_like(task.initial(fed))
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return cloud.store(server, who, uploads)

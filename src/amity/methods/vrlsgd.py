@@ -27,11 +27,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Model, Pick, Solver, State, Turn, model_of
-from amity.options import check, option
-from amity.task import Task
-from amity.train import plain_sgd, steps, train
-from amity.vectors import weighted_mean
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Kind, Kinds, Model, Pick, Solver, State, Turn, kinds_like, model_of
+from amity.learn.task import Task
+from amity.learn.train import plain_sgd, steps, train
+from amity.learn.vectors import weighted_mean
 
 _UNEQUAL = "silos took unequal numbers of steps in the last round: vrlsgd then weights their losses by these numbers"
 
@@ -93,6 +93,9 @@ class VRLSGD:
             "length": torch.tensor(length, dtype=torch.float64),
         }
         return state, {**model, "steps": torch.tensor(count)}
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return {**kinds_like(task.initial(fed)), "steps": Kind((), torch.int64, least=0)}
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         mean = weighted_mean(model_of(uploads), torch.ones(len(who)))

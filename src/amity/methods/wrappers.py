@@ -15,10 +15,10 @@ from typing import ClassVar, Literal
 
 from torch import Generator, Tensor
 
-from amity.contract import Download, Federation, Method, Model, Solver, State, Turn, model_of
-from amity.options import check, option
-from amity.task import Task
-from amity.train import train
+from amity.config.options import check, option
+from amity.contract import Download, Federation, Grows, Kinds, Method, Model, Solver, State, Turn, declared, model_of
+from amity.learn.task import Task
+from amity.learn.train import train
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,17 @@ class FineTuned:
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
         return self.base.local(task, client, down, turn)
 
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds | None:
+        return declared(self.base, task, fed, down)
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self.base.aggregate(server, who, uploads, round)
+
+    def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
+        return self.base.grow_server(task, before, after, server) if isinstance(self.base, Grows) else server
+
+    def grow_client(self, task: Task, before: Federation, after: Federation, client: int, state: State) -> State:
+        return self.base.grow_client(task, before, after, client, state) if isinstance(self.base, Grows) else state
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         model = self.base.personal(task, client, down, turn)
@@ -99,8 +108,17 @@ class LocalCopy:
         state, upload = self.base.local(task, client, down, turn)
         return {**state, **model_of(upload)}, upload
 
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds | None:
+        return declared(self.base, task, fed, down)
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self.base.aggregate(server, who, uploads, round)
+
+    def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
+        return self.base.grow_server(task, before, after, server) if isinstance(self.base, Grows) else server
+
+    def grow_client(self, task: Task, before: Federation, after: Federation, client: int, state: State) -> State:
+        return self.base.grow_client(task, before, after, client, state) if isinstance(self.base, Grows) else state
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from amity import options
+from amity.config import options
 from amity.contract import InputError
 from amity.models.cnn import CNN
 from amity.models.cnn_apple import CNNApple

@@ -1,36 +1,57 @@
 """A run on disk: written round by round, continued after a stop, read by reports.
 
-    config.toml                  what the run was asked to do
+    config.toml                  the options of the run
     facts.json                   silo names, their groups, the method and model that were resolved
-    manifest.json                who holds how much of what, and a hash of the data
+    manifest.json                how much of what each silo holds, and a hash of the data
     rounds.jsonl                 one line per round
+    events.jsonl                 one line per event, in the order in which they happened
     weights.npz                  collaboration weights, "round_0001" ... [m, m], where the method has them
     models/<silo>.safetensors    personal models
-    predictions/<silo>.npz       right or wrong per test example, or a quantity's error, at the best and the last round
+    clouds/<silo>.safetensors    the cloud models that silos were sent, where the method has such
+    predictions/<silo>.npz       right or wrong (or the error) per test example: as delivered, and in the last round
     checkpoint/                  all that is needed to continue
-    summary.json                 the results; written last
+    checkpoint.old/              the one before, while a run is under way
+    summary.json                 the results
+    checksums.json               of all files; written last: see checksums.py
 
-Files are replaced, never rewritten in place: a reader sees the old one or the new one. While a run is under
-way its weights are appended to `weights.part`, because an archive cannot be appended to safely, and the directory is
-locked against other writers.
+Runs that differ in their seed alone lie side by side in `seed-0`, `seed-1`, ..., with `results.json` above them: mean
+and deviation of every method's numbers.
+
+The contents of every JSON file are typed in contents.py. Files are replaced, never rewritten in place: a reader sees
+the old one or the new one. Lines of rounds and events are appended. While a run is under way its weights are appended
+to `weights.part`, because an archive cannot be appended to safely, and the directory is locked against other writers.
 """
 
+from amity.record.contents import Facts, Line, Manifest, MethodResults, Results, Summary
 from amity.record.directory import check_free, file_names, holds_run
 from amity.record.files import replacing
-from amity.record.reader import Record, read
+from amity.record.reader import Record, own_config, read
+from amity.record.results import over_seeds, write_results
+from amity.record.resuming import begun, check_resumable
+from amity.record.sharing import make_folder
 from amity.record.summary import evaluated, score_of
-from amity.record.writer import Recorder, begun, check_resumable
+from amity.record.writer import Recorder
 
 __all__ = [
+    "Facts",
+    "Line",
+    "Manifest",
+    "MethodResults",
     "Record",
     "Recorder",
+    "Results",
+    "Summary",
     "begun",
     "check_free",
     "check_resumable",
     "evaluated",
     "file_names",
     "holds_run",
+    "make_folder",
+    "over_seeds",
+    "own_config",
     "read",
     "replacing",
     "score_of",
+    "write_results",
 ]

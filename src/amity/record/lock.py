@@ -1,11 +1,11 @@
-"""One process at a time may write to a run directory."""
+"""The lock of a run directory: one process at a time may write to it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from amity.contract import InputError
+from amity.errors import InputError
 
 try:
     import fcntl
@@ -14,7 +14,7 @@ except ImportError:  # Windows: nothing is locked there
 
 
 class Lock:
-    """Held until `release`, or until its process ends in whatever way: it lies on the open directory, in no file."""
+    """A lock on an open directory, in no file: held until `release`, or until its process ends in whatever way."""
 
     def __init__(self, path: Path) -> None:
         self._handle: int | None = None
@@ -31,6 +31,7 @@ class Lock:
         self._handle = handle
 
     def release(self) -> None:
+        """Let others write to the directory."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

@@ -1,163 +1,134 @@
-"""What a round's line says, and what the summary says of all lines."""
+"""The summary of a run: which round is delivered, which was best on test data, and what all lines come to."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import cast, get_type_hints
 
-from amity import evaluate
-from amity.contract import Round, Score
+from amity import statistics
+from amity.contract import Score
+from amity.record.contents import CloudScores, Facts, Line, MainScore, Scored, Scores, Subject, Summary
 from amity.record.files import Array, plain
 
-TOLD = ("method", "data", "setting", "model", "clients", "seed", "engine", "version")
+SUMMARY_FACTS = tuple(get_type_hints(Subject))
 """Facts that the summary repeats; `Recorder.create` needs them all. "groups" is used where it is given."""
 
-SUMMED = (
-    "rounds",
-    "bmta",
-    "last",
-    "worst",
-    "per_client",
-    "seconds",
-    "bytes_up",
-    "bytes_down",
-    "bytes_eval",
-    "block_score",
-)
-"""What every summary has beside them, also one of an earlier version."""
-
-NAMED = 5  # silos with a warning of their own, if their models have failed
+LATER_KEYS = {
+    "delivered",
+    "delivered_round",
+    "chosen_by",
+    "spread",
+    "cloud",
+    "best_on_test",
+    "best_on_test_round",
+    "metrics",
+}
+"""Keys of a summary that speaks of delivered models; those of earlier versions spoke of the best round on test data."""
 
 
-def line_of(round: Round, silos: Sequence[str], main: str) -> dict[str, Any]:
-    number = math.nan
-    if round.weights is not None:
-        numbers = evaluate.collaborators(round.weights.detach().cpu().numpy())
-        number = evaluate.mean(numbers.tolist())
-    line = {
-        "round": round.round,
-        **_scored(round.scores, main),
-        "bytes_up": round.bytes_up,
-        "bytes_down": round.bytes_down,
-        "bytes_eval": round.bytes_eval,
-        "seconds": round.seconds,
-        "executed": round.executed,
-        "took_part": [silos[client] for client in round.took_part],
-        "dropped": {silos[client]: why for client, why in round.dropped.items()},
-        "epochs": {silos[client]: epochs for client, epochs in round.epochs.items()},
-        "collaborators": number,
-        "warnings": [*round.warnings, *_failures(round.scores, silos)],
-    }
-    if round.holds is not None:
-        line["holds"] = dict(zip(silos, round.holds, strict=True))
-    return {key: plain(value) for key, value in line.items()}
-
-
-def _failures(scores: Sequence[Score] | None, silos: Sequence[str]) -> list[str]:
-    """Who is left with a model that says nothing. Finite outputs have a finite loss."""
-    if scores is None:
-        return []
-    failed = [silo for silo, score in zip(silos, scores, strict=True) if len(score.each) and _failed(score)]
-    advice = "it counts as failed; training diverges, try a smaller rate"
-    if len(failed) > NAMED:
-        return [f"{len(failed)} silos' models are not finite, silo {failed[0]}'s among them: each {advice[3:]}"]
-    return [f"silo {silo}'s model is not finite: {advice}" for silo in failed]
-
-
-def _failed(score: Score) -> bool:
-    return not math.isfinite(score.loss) or (score.each.is_floating_point() and not bool(score.each.isfinite().all()))
-
-
-def _scored(scores: Sequence[Score] | None, main: str) -> dict[str, Any]:
-    """What a line says about the silos' models; null all over in a round without evaluation."""
-    if scores is None:
-        return dict.fromkeys(("mean", "worst", "val", "metrics", main, "loss", "train_loss", "per_silo"))
-    counts = [len(score.each) for score in scores]
-    values = [score.main for score in scores]
-    per_silo = {name: [score.metrics[name] for score in scores] for name in scores[0].metrics if name != main}
-    return {
-        "mean": evaluate.mean(values),
-        "worst": evaluate.worst(values),
-        "val": evaluate.mean([math.nan if score.val is None else score.val for score in scores]),
-        "metrics": {name: evaluate.mean(values) for name, values in per_silo.items()},
-        main: values,
-        "loss": [s.loss / n if n else math.nan for s, n in zip(scores, counts, strict=True)],
-        "train_loss": None if scores[0].train_loss is None else [score.train_loss for score in scores],
-        "per_silo": {name: [float(f"{value:.6g}") for value in values] for name, values in per_silo.items()},
-    }
-
-
-def evaluated(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rounds that were evaluated; with `evaluate_every` not all are."""
+def evaluated(lines: Iterable[Line]) -> list[Line]:
+    """Return the rounds that were evaluated; with `evaluate_every` not all are."""
     return [line for line in lines if _per_client(line) is not None]
 
 
-def _per_client(line: Mapping[str, Any]) -> list[float | None] | None:
-    """Every silo's main score in a round: accuracy, or R2 where labels are quantities."""
-    found: list[float | None] | None = line["r2"] if "r2" in line else line["accuracy"]
-    return found
+def _per_client(line: Scored) -> Scores | None:
+    """Return every silo's main score in a round: accuracy, or R2 where labels are quantities."""
+    return line["r2"] if "r2" in line else line["accuracy"]
 
 
-def values_of(line: Mapping[str, Any]) -> list[float]:
-    """Every silo's main score. A mean is null only if a silo has failed, or if there is nothing to measure at all."""
+def values_of(line: Scored) -> list[float]:
+    """Return every silo's main score. A mean is null only if a silo has failed, or if there is nothing to measure."""
     missing = -math.inf if line["mean"] is None else math.nan
     return [missing if value is None else value for value in _per_client(line) or ()]
 
 
-def best_of(lines: Iterable[Mapping[str, Any]]) -> evaluate.Best | None:
+def best_of(lines: Iterable[Line]) -> statistics.Best | None:
+    """Return the round with the best mean on test data, which only the papers' tables may choose: it has the BMTA."""
     best = None
     for line in evaluated(lines):
-        best = evaluate.better(best, line["round"], values_of(line))
+        best = statistics.better(best, line["round"], values_of(line))
     return best
 
 
-def score_of(facts: Mapping[str, Any]) -> str:
-    """The name of the main score: "accuracy", or "r2" where labels are quantities."""
-    return str(facts.get("score", "accuracy"))
+def score_of(facts: Facts) -> MainScore:
+    """Return the name of the main score: "accuracy", or "r2" where labels are quantities."""
+    return facts.get("score", "accuracy")
 
 
-def _validated(lines: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The round that silos would choose by their validation data: the first with the best mean score on them."""
-    known = [line for line in lines if line.get("val") is not None]
-    return max(known, key=lambda line: line["val"], default=None)
+def _validated(lines: Iterable[Line]) -> Line | None:
+    """Return the round that silos would choose by their validation data: the first with the best mean score on them."""
+    means = [(line, mean) for line in lines if (mean := line.get("val")) is not None]
+    return max(means, key=lambda pair: pair[1])[0] if means else None
+
+
+def delivered(lines: Iterable[Line]) -> Line | None:
+    """Return the round whose models a run delivers: the one that validation data choose, else the last evaluated one.
+
+    Test data have no part in it, so that its score is what a user of the models can expect.
+    """
+    lines = list(lines)
+    return _validated(lines) or next(reversed(evaluated(lines)), None)
 
 
 def summarise(
-    facts: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], weights: Array | None, seconds: float
-) -> dict[str, Any]:
-    """The results of the rounds so far. The order of the keys is part of the format."""
-    best, measured, validated = best_of(lines), evaluated(lines), _validated(lines)
-    told = {key: facts[key] for key in TOLD}
+    facts: Facts,
+    lines: Sequence[Line],
+    weights: Array | None,
+    seconds: float,
+    clouds: Sequence[Score | None] | None = None,
+) -> Summary:
+    """Return the results of the rounds so far. The order of the keys is part of the format.
+
+    `clouds`: each silo's cloud model of the delivered round on its test data; None where it was sent none.
+    """
+    best, measured, chosen, given = best_of(lines), evaluated(lines), _validated(lines), delivered(lines)
     main = score_of(facts)
-    summary = {
-        **{key: told[key] for key in ("method", "data", "setting", "model", "clients")},
+    per_client = values_of(given) if given else []
+    summary: Summary = {
+        "method": facts["method"],
+        "data": facts["data"],
+        "setting": facts["setting"],
+        "model": facts["model"],
+        "clients": facts["clients"],
         "rounds": len(lines),
-        "seed": told["seed"],
+        "seed": facts["seed"],
         "score": main,
-        "best": best.mean if best else None,
-        "bmta": best.mean if best and main == "accuracy" else None,
-        "best_round": best.round if best else None,
+        "delivered": given["mean"] if given else None,
+        "delivered_round": given["round"] if given else None,
+        "chosen_by": None if given is None else "last round" if chosen is None else "validation",
+        "worst": statistics.worst(per_client),
+        "spread": statistics.spread(per_client),
+        "per_client": list(per_client),
+        "cloud": None if clouds is None else _clouds(clouds),
         "last": measured[-1]["mean"] if measured else None,
-        "worst": evaluate.worst(best.accuracies) if best else None,
-        "per_client": best.accuracies if best else [],
-        "validated": validated["mean"] if validated else None,
-        "validated_round": validated["round"] if validated else None,
-        "validated_per_client": validated[main] if validated else None,
+        "bmta": best.mean if best and main == "accuracy" else None,
+        "best_on_test": best.mean if best else None,
+        "best_on_test_round": best.round if best else None,
+        "best_on_test_per_client": list(best.accuracies) if best else [],
         "metrics": {
-            "best": lines[best.round - 1].get("metrics") if best else None,
-            "validated": validated["metrics"] if validated else None,
+            "delivered": given.get("metrics") if given else None,
+            "delivered_per_client": given.get("per_silo") if given else None,
+            "best_on_test": lines[best.round - 1].get("metrics") if best else None,
             "last": measured[-1].get("metrics") if measured else None,
-            "last_per_client": measured[-1].get("per_silo") if measured else None,
         },
         "seconds": seconds,
-        **{key: sum(line[key] for line in lines) for key in ("bytes_up", "bytes_down", "bytes_eval")},
-        "block_score": None if weights is None else evaluate.block_score(weights, facts.get("groups")),
-        "engine": told["engine"],
-        "version": told["version"],
+        "bytes_up": sum(line["bytes_up"] for line in lines),
+        "bytes_down": sum(line["bytes_down"] for line in lines),
+        "bytes_eval": sum(line["bytes_eval"] for line in lines),
+        "block_score": None if weights is None else statistics.block_score(weights, facts.get("groups")),
+        "engine": facts["engine"],
+        "version": facts["version"],
     }
-    return {key: plain(value) for key, value in summary.items()}
+    return cast(Summary, plain(summary))
+
+
+def _clouds(scores: Sequence[Score | None]) -> CloudScores:
+    """Return the cloud models' scores, over the silos that have one."""
+    values = [math.nan if score is None else score.main for score in scores]
+    return {"mean": statistics.mean(values), "worst": statistics.worst(values), "per_client": list(values)}
 
 
 def latest(weights: Mapping[int, Array]) -> Array | None:
+    """Return the weights of the last round that has some."""
     return weights[max(weights)] if weights else None

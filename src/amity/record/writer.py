@@ -1,49 +1,53 @@
-"""Writes a run round by round; continues it after a stop."""
+"""The writer of a run: records it round by round, saves what is needed to continue, and writes the results."""
 
 from __future__ import annotations
 
-import json
+import shutil
 import time
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-import tomli_w
-from safetensors.torch import save_file
 from torch import Tensor
 
-from amity import evaluate
-from amity.config import Run
-from amity.contract import InputError, Progress, Round, nbytes
-from amity.options import fields_of
-from amity.record.checkpoint import apart, load_checkpoint, save_checkpoint, settle
+from amity import statistics
+from amity.contract import Model, Score, State, nbytes
+from amity.federation.events import Event
+from amity.federation.reports import Progress, Round
+from amity.federation.resume import Saved
+from amity.record.checkpoint import save_checkpoint, settle
+from amity.record.checksums import FIRST, Check, checked_line
+from amity.record.configuration import as_written
+from amity.record.contents import Config, Facts, Line, Summary
+from amity.record.creating import create_directory
 from amity.record.directory import (
-    CHECKPOINT,
-    CONFIG,
-    FACTS,
+    CLOUDS,
+    EVENTS,
     LINES,
-    MANIFEST,
     MODELS,
     OLD,
     PART,
-    PREDICTIONS,
     SUMMARY,
     WEIGHTS,
-    check_free,
+    cloud_files,
     file_names,
-    holds_run,
+    has_ended,
+    model_files,
+    prediction_files,
     read_parts,
-    remove_run,
+    sweep,
     weights_part,
 )
-from amity.record.files import append, load_json, plain, replace, replacing, save_arrays, sync, to_json, written_to
+from amity.record.events import EventLog
+from amity.record.files import append, load_json, replace, sync, to_json, written_to
 from amity.record.lock import Lock
-from amity.record.reader import Record, read
-from amity.record.summary import TOLD, best_of, evaluated, latest, line_of, score_of, summarise, values_of
-
-FREE = ("rounds", "evaluate_every", "checkpoint_every", "workers", "engine", "ray_address", "matrix_dir")
-"""Top-level configuration keys that may change on resume; rounds may only grow."""
+from amity.record.outputs import save_models, save_predictions, save_weights
+from amity.record.reader import read
+from amity.record.resuming import resumption, rewind
+from amity.record.round_line import line_of
+from amity.record.seal import Seal
+from amity.record.summary import delivered, latest, score_of, summarise
 
 SMALL = 64_000_000  # bytes of state that take no noticeable time to write
 SELDOM = 120.0  # seconds between checkpoints of a larger state
@@ -52,18 +56,25 @@ SELDOM = 120.0  # seconds between checkpoints of a larger state
 class Recorder:
     """Writes one run. Made by `create` or `resume`."""
 
-    def __init__(self, path: Path, config: dict[str, Any], silos: Sequence[str], facts: dict[str, Any]) -> None:
+    def __init__(self, path: Path, config: Config, silos: Sequence[str], facts: Facts) -> None:
         self.path = path
         self.config = config
         self.silos = list(silos)
         self.facts = facts
-        self.lines: list[dict[str, Any]] = []
+        self.lines: list[Line] = []
         self._files = file_names(silos)
-        self._best: evaluate.Best | None = None
-        self._right: dict[str, list[Tensor]] = {"best": [], "last": []}  # per silo: Score.each
+        self.chosen: Progress | None = None
+        """The round whose models are to be delivered so far, where validation data choose it; else it is the last."""
+        self.clouds: dict[int, Model] | None = None
+        """The cloud models that clients were sent in the round to be delivered, where these are kept."""
+        self._right: dict[str, list[Tensor]] = {"delivered": [], "last": []}  # per silo: Score.each
         self._began = time.perf_counter()
         self._saved = self._began
         self._lock: Lock | None = None
+        self._checks: list[Check] = []  # of the lines
+        self._seal = Seal.begin(path, {}, config)
+        self._events: EventLog | None = None  # None: the run is finished or closed, nothing is added to it
+        self.notes: list[str] = []  # for whoever resumes the run
 
     @classmethod
     def create(
@@ -78,125 +89,117 @@ class Recorder:
     ) -> Recorder:
         """Begin a run in a directory that holds none; with `force`, in place of the run that is there."""
         path = Path(path)
-        if missing := [key for key in TOLD if key not in facts]:
-            raise ValueError(f"a run's facts need {', '.join(TOLD)}: {', '.join(missing)} not given")
-        if twice := sorted({silo for silo in silos if list(silos).count(silo) > 1}):
-            raise InputError(f"silos need different names, got {twice[0]!r} more than once: rename one")
-        written = _written(config)
-        known = {"silos": list(silos), **plain(facts)}
-        config_text = tomli_w.dumps(written).encode()
-        content = {FACTS: to_json(known, indent=1), LINES: b"", PART: b"", CONFIG: config_text}
-        if manifest is not None:
-            content = {MANIFEST: _manifest_text(manifest), **content}
-        made: list[Path] = []
-        check_free(path, force=force)
-        try:
-            made += [folder for folder in (path, *path.parents) if not folder.exists()]
-            path.mkdir(parents=True, exist_ok=True)
-            lock = Lock(path)
-            check_free(path, force=force)  # somebody may have been faster
-            if holds_run(path):
-                remove_run(path)
-            for name, text in content.items():
-                made.insert(0, path / name)
-                replace(path / name, text)
-        except OSError as error:
-            _undo(made)
-            reason = error.strerror or error
-            raise InputError(f"cannot write a run to {path} ({reason}): give another --out") from error
-        recorder = cls(path, written, silos, {key: value for key, value in known.items() if key != "silos"})
-        recorder._lock = lock
+        created = create_directory(path, config, silos, facts, manifest, force=force)
+        recorder = cls(path, created.config, silos, created.facts)
+        recorder._lock, recorder._seal = created.lock, created.seal
+        recorder._events = EventLog(path / EVENTS)
         return recorder
 
     @classmethod
-    def resume(cls, path: str | Path, config: Mapping[str, Any]) -> tuple[Recorder, Progress | None]:
+    def resume(cls, path: str | Path, config: Mapping[str, Any]) -> tuple[Recorder, Saved | None]:
         """Continue a run from its checkpoint; without one, from the beginning. Needs the same configuration.
 
-        Rounds after the checkpoint are forgotten: they will be run again. A finished run stays as it is, also if its
-        checkpoint was removed.
+        Rounds and events after the checkpoint are forgotten: they will come again. A finished run stays as it is, also
+        if its checkpoint was removed.
         """
         lock = Lock(Path(path)) if Path(path).is_dir() else None
-        record = read(path)
-        written = _written(config)
-        _need_same(record, written)
-        settle(record.path)
+        record, written = read(path), as_written(config)
+        start = resumption(record, written)
         recorder = cls(record.path, written, record.silos, record.facts)
-        recorder._lock = lock
-        saved = load_checkpoint(record.path, len(record.silos))
-        done = saved.progress.round if saved else _kept_without(record, written["rounds"])
-        if done > len(record.lines):
-            raise InputError(
-                f"{record.path / LINES} ends at round {len(record.lines)}, its checkpoint at {done}: "
-                "rounds were lost, start again with --force"
-            )
-        recorder._forget_after(done, record)
-        if saved:
-            recorder._right = saved.right
-            recorder._began -= saved.seconds
-        return recorder, saved.progress if saved else None
-
-    def _forget_after(self, done: int, record: Record) -> None:
-        self.lines = record.lines[:done]
-        self._best = best_of(self.lines)
-        if self.finished:
-            return
-        if done < self.config["rounds"]:
-            (self.path / SUMMARY).unlink(missing_ok=True)
-        weights = {round: matrix for round, matrix in record.weights.items() if round <= done}
-        replace(self.path / PART, b"".join(weights_part(round, matrix) for round, matrix in weights.items()))
-        replace(self.path / LINES, b"".join(to_json(line) for line in self.lines))
-        replace(self.path / CONFIG, tomli_w.dumps(self.config).encode())
+        recorder._lock, recorder.notes = lock, start.notes
+        with written_to(record.path):
+            settle(record.path, drop_newest=start.drop_newest)
+            sweep(record.path, recorder._files.values())
+            recorder.lines = record.lines[: start.done]
+            if record.sums is not None and (start.anew or not recorder.finished):
+                recorder._seal, recorder._checks = rewind(record, record.sums, written, start.done)
+                prefix = start.saved.events if start.saved else None
+                recorder._events, lost = EventLog.resume(record.path / EVENTS, prefix)
+                recorder.notes += [lost] if lost else []
+        if start.saved is None:
+            return recorder, None
+        saved = start.saved.saved
+        recorder._right, recorder.chosen, recorder.clouds = start.saved.right, saved.kept, start.saved.clouds
+        recorder._began -= start.saved.seconds
+        return recorder, saved
 
     @property
     def finished(self) -> bool:
         """Whether every round is done and `finish` has run, which ends by removing `weights.part`."""
-        done = len(self.lines) >= self.config["rounds"]
-        return done and (self.path / SUMMARY).exists() and not (self.path / PART).exists()
+        return has_ended(self.path) and len(self.lines) >= self.config["rounds"]
 
-    def add(self, round: Round) -> dict[str, Any]:
-        """Record one round; gives back its line of `rounds.jsonl`."""
+    def listen(self, event: Event) -> None:
+        """Record one event. Those that come after `finish`, `interrupted` or `close` are ignored."""
+        if self._events is not None:
+            self._events.listen(event)
+
+    def add(self, round: Round, each: Sequence[Tensor] | None = None) -> Line:
+        """Record one round; gives back its line of `rounds.jsonl`.
+
+        `each`: of a round with evaluation, each silo's `Score.each`, which the silos that are hosted here show.
+        """
         if round.round != len(self.lines) + 1:
             raise ValueError(f"rounds come in order: expected {len(self.lines) + 1}, got {round.round}")
         line = line_of(round, self.silos, score_of(self.facts))
-        recent = [*self.lines[1 - evaluate.SEVERAL :], line]
-        trouble = evaluate.attention_trouble([r["collaborators"] for r in recent], [len(r["epochs"]) for r in recent])
+        recent = [*self.lines[1 - statistics.SEVERAL :], line]
+        trouble = statistics.attention_trouble([r["collaborators"] for r in recent], [len(r["epochs"]) for r in recent])
         if trouble is not None:
             line["warnings"].append(trouble)
         with written_to(self.path):
+            self._flush_events()
+            part = b""
             if round.weights is not None:
-                append(self.path / PART, weights_part(round.round, round.weights.detach().cpu().numpy()))
-            append(self.path / LINES, to_json(line))
+                part = weights_part(round.round, round.weights.detach().cpu().numpy())
+                append(self.path / PART, part)
+            text, check = checked_line(line, self._check, part)
+            append(self.path / LINES, text)
+        self._checks[len(self.lines) :] = [check]  # before the line, which a signal may keep from being added
         self.lines.append(line)
         if round.scores is None:
             return line
-        self._right["last"] = [score.each.detach().cpu() for score in round.scores]
-        self._best = evaluate.better(self._best, round.round, values_of(line))
-        if self._best.round == round.round:
-            self._right["best"] = self._right["last"]
+        self._right["last"] = list(each or ())
+        if delivered(self.lines) is line:
+            self._right["delivered"] = self._right["last"]
+            self.clouds = None if round.clouds is None else dict(round.clouds)
+            if line["val"] is not None:  # a later round may be worse: this one is kept, with all that its models need
+                self.chosen = round.progress
         return line
 
-    def checkpoint_due(self, progress: Progress, every: int | Literal["auto"]) -> bool:
-        """Whether to write a checkpoint after this round. Always after the last; 0 means only then.
+    @property
+    def chosen_now(self) -> bool:
+        """Whether validation data have chosen the round that was recorded last: its models are to be kept."""
+        return self.chosen is not None and self.chosen.round == len(self.lines)
 
-        "auto": every round while the state is small and at hand, else when two minutes have passed.
+    @property
+    def _check(self) -> Check:
+        """The check of the last line."""
+        return self._checks[len(self.lines) - 1] if self.lines else FIRST
+
+    def checkpoint_due(self, progress: Progress, states: Sequence[State] | None, every: int | Literal["auto"]) -> bool:
+        """Return whether to write a checkpoint after this round. Always after the last; 0 means only then.
+
+        "auto": every round while the states are small and at hand, else when two minutes have passed. `states`: those
+        of the silos; None where they lie elsewhere.
         """
         if progress.round >= self.config["rounds"]:
             return True
         if every != "auto":
             return every > 0 and progress.round % every == 0
-        here = isinstance(progress.clients, list)
-        small = here and nbytes(progress.server) + sum(nbytes(client) for client in progress.clients) < SMALL
+        small = states is not None and nbytes(progress.server) + sum(map(nbytes, states)) < SMALL
         return small or time.perf_counter() - self._saved >= SELDOM
 
-    def checkpoint(self, progress: Progress) -> None:
+    def checkpoint(self, saved: Saved) -> None:
         """Make this round the one to continue from. A crash leaves the old checkpoint or the new one."""
+        progress = saved.progress
         if progress.round != len(self.lines):
             raise ValueError(f"a checkpoint of round {progress.round} needs that round recorded last")
+        events = self._events.until(progress.round) if self._events else None
         with written_to(self.path):
-            for name in (LINES, PART):  # a checkpoint must not be ahead of what it refers to
+            self._flush_events()
+            for name in (LINES, PART, EVENTS):  # a checkpoint must not be ahead of what it refers to
                 if (self.path / name).exists():
                     sync(self.path / name)
-            save_checkpoint(self.path, progress, self._right, self.seconds)
+            save_checkpoint(self.path, saved, self._right, self.seconds, self._check, self.clouds, events)
         self._saved = time.perf_counter()
 
     @property
@@ -204,148 +207,69 @@ class Recorder:
         """Wall time of the run so far, with what a resumed run took before."""
         return time.perf_counter() - self._began
 
-    def finish(self, models: Iterable[tuple[str, Mapping[str, Tensor]]]) -> dict[str, Any]:
+    def finish(
+        self,
+        models: Iterable[tuple[str, Mapping[str, Tensor]]],
+        clouds: Iterable[tuple[str, Mapping[str, Tensor]]] = (),
+        cloud_scores: Mapping[str, Score] | None = None,
+    ) -> Summary:
         """Write the personal models (silo and state dict), the predictions, the weights and the summary.
 
-        A run that is finished already stays as it is.
+        `clouds`: the cloud models of the silos that were sent one, and their scores. A run that is finished already
+        stays as it is.
         """
         if self.finished:
             self.close()
-            return dict(load_json(self.path / SUMMARY))
-        folder = self.path / MODELS
+            return cast(Summary, load_json(self.path / SUMMARY))
         with written_to(self.path):
-            folder.mkdir(exist_ok=True)
-            for silo, state in models:
-                with replacing(folder / f"{self._files[silo]}.safetensors") as temporary:
-                    save_file(apart(state), temporary)
-            summary = self._results()
+            self._seal.open()
+            save_models(self.path / MODELS, models, self._files)
+            for name in cloud_files(self._files.values()):  # of an earlier end, after which rounds were added
+                (self.path / name).unlink(missing_ok=True)
+            if cloud_scores:
+                save_models(self.path / CLOUDS, clouds, self._files)
+            summary = self._write_results(cloud_scores)
+            self._close_seal([*model_files(self._files.values()), *cloud_files(self._files.values())])
             (self.path / PART).unlink(missing_ok=True)
+            shutil.rmtree(self.path / OLD, ignore_errors=True)  # the run is done: one checkpoint will do
+        self.close()
+        return summary
+
+    def interrupted(self) -> Summary | None:
+        """Leave a readable directory, with a summary of the rounds done if there are any."""
+        with written_to(self.path):
+            summary = self._write_results() if self.lines and not self.finished else None
+            if summary is not None:
+                self._close_seal([])
         self.close()
         return summary
 
     def close(self) -> None:
         """Let others write to the directory: nothing more will come from here."""
+        with suppress(OSError):  # the events of a round that came to no end are not worth an error
+            self._flush_events()
+        self._events = None
         if self._lock is not None:
             self._lock.release()
 
-    def interrupted(self) -> dict[str, Any] | None:
-        """Leave a readable directory, with a summary of the rounds done if there are any."""
-        with written_to(self.path):
-            summary = self._results() if self.lines and not self.finished else None
-        self.close()
-        return summary
+    def _flush_events(self) -> None:
+        if self._events is not None:
+            self._events.flush()
 
-    def _results(self) -> dict[str, Any]:
+    def _close_seal(self, models: Iterable[str]) -> None:
+        self._flush_events()
+        self._events = None  # the seal is on the file: nothing may be added to it
+        names = [*models, *prediction_files(self._files.values()), WEIGHTS, EVENTS, SUMMARY]
+        self._seal.close(names, len(self.lines), self._check)
+
+    def _write_results(self, cloud_scores: Mapping[str, Score] | None = None) -> Summary:
+        """Write weights, predictions and the summary of the rounds so far."""
         parts = read_parts(self.path / PART, len(self.silos))
         weights = {round: matrix for round, matrix in parts.items() if round <= len(self.lines)}
-        if weights:
-            save_arrays(self.path / WEIGHTS, {f"round_{r:04d}": matrix for r, matrix in weights.items()})
-        folder = self.path / PREDICTIONS
-        folder.mkdir(exist_ok=True)
-        for silo, best, last in zip(self.silos, *self._right.values(), strict=bool(evaluated(self.lines))):
-            save_arrays(folder / f"{self._files[silo]}.npz", {"best": best.numpy(), "last": last.numpy()})
-        summary = summarise(self.facts, self.lines, latest(weights), self.seconds)
+        save_weights(self.path, weights)
+        save_predictions(self.path, self._files.values(), self._right["delivered"], self._right["last"])
+        clouds = None if not cloud_scores else [cloud_scores.get(silo) for silo in self.silos]
+        summary = summarise(self.facts, self.lines, latest(weights), self.seconds, clouds)
         replace(self.path / SUMMARY, to_json(summary, indent=1))
         sync(self.path)
         return summary
-
-
-def begun(path: Path) -> bool:
-    """Whether there is a run to continue. What a crash has left of one that was being created is none."""
-    if not holds_run(path):
-        return False
-    written = path / LINES
-    if any((path / mark).exists() for mark in (SUMMARY, CHECKPOINT, OLD)) or (
-        written.exists() and written.stat().st_size > 0
-    ):
-        return True
-    try:
-        read(path)
-    except InputError:
-        return False
-    return True
-
-
-def check_resumable(path: Path, config: Mapping[str, Any], silos: Sequence[str], facts: Mapping[str, Any]) -> None:
-    """Refuse to resume under another configuration or with other data, which would be neither run."""
-    record, written = read(path), _written(config)
-    _need_same(record, written)
-    if not any((path / folder).exists() for folder in (CHECKPOINT, OLD)):
-        _kept_without(record, written["rounds"])
-    if record.silos != list(silos):
-        raise InputError(
-            f"{path} has the silos {', '.join(record.silos)}, got {', '.join(silos)}: resume with the same silos"
-        )
-    if record.facts.get("sha256") != facts.get("sha256"):
-        raise InputError(f"{path} was run on other data than these silos hold: resume with the same data")
-
-
-def _kept_without(record: Record, rounds: int) -> int:
-    """The rounds that stay where there is no checkpoint: all of a finished run, else none, unless results were lost."""
-    if record.summary is None:
-        return 0
-    if len(record.lines) >= rounds and not (record.path / PART).exists() and record.has_models:
-        return len(record.lines)
-    raise InputError(f"{record.path} has results, but no checkpoint to continue from: --force runs it anew")
-
-
-def _need_same(record: Record, config: Mapping[str, Any]) -> None:
-    """Refuse to resume under another configuration, which would be neither run.
-
-    The first key that differs is told, in the order of a run's options: what others follow from comes first.
-    """
-    old, new = _flat(record.config), _flat(config)
-    old = {**_later(new.keys() - old.keys(), new), **old}
-    for key in dict.fromkeys([*new, *old]):
-        if key not in FREE and old.get(key) != new.get(key):
-            before, now = (repr(known[key]) if key in known else "not set" for known in (old, new))
-            raise InputError(f"{record.path} has {key} = {before}, got {now}: resume with the same value")
-    if new["rounds"] < old["rounds"]:
-        raise InputError(
-            f"{record.path} was started for {old['rounds']} rounds, got {new['rounds']}: rounds may only grow"
-        )
-
-
-def _later(keys: Iterable[str], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that an older version did not know: their defaults, or what these resolve to."""
-    fields = fields_of(Run)
-    known = {key: fields[key].default for key in keys if key in fields}
-    return {key: new[key] if default == "auto" else default for key, default in known.items()}
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested keys with dots between them."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
-
-
-def _written(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration as TOML gives it back: without None, with lists for tuples and text for paths."""
-
-    def clean(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {str(key): clean(item) for key, item in value.items() if item is not None}
-        if isinstance(value, (list, tuple)):
-            return [clean(item) for item in value]
-        return str(value) if isinstance(value, Path) else value
-
-    return tomllib.loads(tomli_w.dumps(clean(config)))
-
-
-def _manifest_text(manifest: Mapping[str, Any]) -> bytes:
-    """As JSON with a line for each silo: hundreds of silos with a hundred classes stay readable."""
-    content = plain(manifest)
-    lines = ",\n".join("  " + json.dumps(silo) for silo in content["silos"])
-    others = json.dumps({key: value for key, value in content.items() if key != "silos"}, indent=1)
-    return f'{others[:-2]},\n "silos": [\n{lines}\n ]\n}}\n'.encode()
-
-
-def _undo(made: Iterable[Path]) -> None:
-    """Remove what a refused `create` has made, as far as that is possible."""
-    for path in made:
-        try:
-            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
-        except OSError:
-            return

@@ -2,61 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import tomli_w
 
-from amity.contract import InputError
-from amity.metrics import TITLES
-from amity.record import Record, replacing
-from amity.report import figures
-from amity.report.table import cells, headings, labels, main_score, metric_heading, number, p_values, probability, rows
-
-STYLE = """
-:root { color-scheme: light; }
-* { box-sizing: border-box; }
-body { margin: 0; background: #f5f7fa; color: #1f2933; font: 16px/1.55 system-ui, sans-serif; }
-main { max-width: 72rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
-h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 .5rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.15rem; margin: 0 0 .25rem; }
-h3 { font-size: 1rem; margin: .5rem 0 0; overflow-wrap: anywhere; }
-p { margin: .25rem 0 .75rem; max-width: 46rem; }
-section { background: #fff; border: 1px solid #e4e7eb; border-radius: 8px; }
-section { padding: 1rem 1.25rem; margin-top: 1rem; }
-.facts { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; margin: 0; }
-.facts div { display: flex; gap: .4rem; min-width: 0; }
-.facts dt, .note { color: #52606d; }
-.facts dd { margin: 0; font-weight: 600; overflow-wrap: anywhere; }
-.note { font-size: .9rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .4rem .6rem; text-align: right; border-bottom: 1px solid #e4e7eb; white-space: nowrap; }
-th:first-child { text-align: left; }
-thead th { color: #52606d; font-weight: 600; font-size: .9rem; border-bottom: 2px solid #cbd2d9; }
-tbody th { font-weight: 500; min-width: 9rem; max-width: 22rem; white-space: normal; overflow-wrap: anywhere; }
-tr.best th, tr.best td { font-weight: 700; background: #eef6fb; }
-figure { margin: 0; min-width: 0; }
-.grid { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
-pre { overflow-x: auto; background: #f5f7fa; padding: .75rem; border-radius: 6px; font-size: .85rem; }
-summary { cursor: pointer; overflow-wrap: anywhere; }
-"""
-
-DRAW = """
-for (const figure of JSON.parse(document.getElementById("figures").textContent))
-  Plotly.newPlot(figure.id, figure.data, figure.layout, {responsive: true, displayModeBar: false});
-"""
+from amity import statistics
+from amity.errors import InputError
+from amity.learn.metrics import TITLES
+from amity.record import Manifest, Record
+from amity.report import figures, heatmaps
+from amity.report.page import document, facts_list, figure_in, section, table_of, write_page
+from amity.report.series import Series, series_of
+from amity.report.table import cells, headings, main_score, metric_heading, p_values, probability, rows, seeds
+from amity.statistics import RankTest
 
 HOLDINGS = (
     "Training examples of each class (row) at each silo (column); the colour goes by the square root of the count, "
     "blank means none. Lines lie between groups of alike silos, where these are side by side."
 )
-
-# Nothing may be loaded from anywhere: a report of private results must not call home.
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def write_report(records: Sequence[Record], path: str | Path) -> Path:
@@ -64,232 +30,219 @@ def write_report(records: Sequence[Record], path: str | Path) -> Path:
     if not records:
         raise InputError("a report needs at least one run, got none: give run directories")
     path = Path(path)
-    return _write(_page(records), path / "report.html" if path.is_dir() else path)
+    return write_page(_page(records), path / "report.html" if path.is_dir() else path)
 
 
 def write_holdings(manifest: Mapping[str, Any], path: str | Path) -> Path:
-    """Write a page that shows who holds what, for a federation that was dealt and not run."""
+    """Write a page that shows who holds what, for a federation that was dealt and not run: `Silos.manifest` says it."""
     drawn: dict[str, figures.Figure] = {}
-    title = escape(f"{manifest['setting']} on {manifest['data']}")
-    classes = manifest["classes"] or "none, labels are quantities"
-    facts = {"silos": len(manifest["silos"]), "classes": classes, "sha256": manifest["sha256"][:16]}
-    notes = "".join(f"<li>{escape(note)}</li>" for note in manifest["notes"])
-    body = _figure(drawn, "holdings", figures.holdings(manifest), "Heat map of examples per silo and class")
+    told = cast(Manifest, manifest)
+    title = escape(f"{told['setting']} on {told['data']}")
+    classes = str(told["classes"] or "none, labels are quantities")
+    facts = {"silos": [str(len(told["silos"]))], "classes": [classes], "sha256": [told["sha256"][:16]]}
+    notes = "".join(f"<li>{escape(note)}</li>" for note in told["notes"])
+    body = figure_in(drawn, "holdings", heatmaps.holdings(told), "Heat map of examples per silo and class")
     sections = [
-        _section("Who holds what", HOLDINGS, body),
-        _section("Notes", "Where the data did not allow the plan.", f"<ul>{notes}</ul>") if notes else "",
+        section("Who holds what", HOLDINGS, body),
+        section("Notes", "Where the data did not allow the plan.", f"<ul>{notes}</ul>") if notes else "",
     ]
-    return _write(_document(title, _facts({key: [str(value)] for key, value in facts.items()}), sections, drawn), path)
-
-
-def _write(page: str, path: str | Path) -> Path:
-    path = Path(path)
-    if path.is_dir():
-        raise InputError(f"cannot write the report to {path}, which is a directory: give a file, such as report.html")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise InputError(f"cannot write the report to {path} ({error.strerror}): give another path") from error
-    return path
+    return write_page(document(title, facts_list(facts), sections, drawn), path)
 
 
 def _page(records: Sequence[Record]) -> str:
     drawn: dict[str, figures.Figure] = {}
-    names = [escape(name) for name in labels(records)]
-    title = names[0] if len(records) == 1 else f"{len(records)} runs compared"
+    series = series_of(records)
+    title = escape(series[0].name) if len(series) == 1 else f"{len(series)} methods compared"
     score = TITLES[main_score(records)]
     heading = score[0].upper() + score[1:]
     sections = [
         _results(records),
-        _metrics(records),
-        _warnings(records, names),
-        _section(
+        _metrics(series, p_values(records)),
+        _clouds(series),
+        _warnings(series),
+        section(
             f"{heading} per round",
-            "Mean over silos, each by its own personal model.",
-            _figure(drawn, "curves", figures.curves(records), f"Line chart of mean test {score} per round"),
+            "Mean over silos, each by its own personal model; a band is the standard deviation over seeds.",
+            figure_in(drawn, "curves", figures.curves(series), f"Line chart of mean test {score} per round"),
         ),
-        _section(
+        section(
             f"{heading} per silo",
-            "At the best round of each run. A point is a silo: a method can serve most well and a few badly.",
-            _figure(drawn, "silos", figures.silos(records), f"Box plot of test {score} over silos per run"),
+            "With the models that each method delivers. A point is a silo: a method can serve most well, a few badly.",
+            figure_in(drawn, "silos", figures.silos(series), f"Box plot of test {score} over silos per run"),
         ),
-        _collaboration(records, names, drawn),
-        _holdings(records, names, drawn),
-        _section(
+        _collaboration(series, drawn),
+        _holdings(series, drawn),
+        section(
             "Traffic",
-            "Summed over silos and rounds. Evaluation is what is sent only to measure.",
-            _figure(drawn, "traffic", figures.traffic(records), "Bar chart of megabytes per run"),
+            "Summed over silos and rounds of one run. Evaluation is what is sent only to measure.",
+            figure_in(drawn, "traffic", figures.traffic(series), "Bar chart of megabytes per run"),
         ),
-        _configurations(records, names),
+        _configurations(series),
     ]
+    results: list[Mapping[str, object]] = [record.results for record in records]
     facts = {
-        "silos" if key == "clients" else key: list(dict.fromkeys(str(record.results[key]) for record in records))
+        "silos" if key == "clients" else key: list(dict.fromkeys(str(told[key]) for told in results))
         for key in ("data", "setting", "model", "clients", "rounds", "seed", "engine", "version")
-    }
-    return _document(title, _facts(facts), sections, drawn)
+    } | _columns(records)
+    return document(title, facts_list(facts) + _notes(records), sections, drawn)
 
 
-def _document(title: str, facts: str, sections: Sequence[str], drawn: Mapping[str, figures.Figure]) -> str:
-    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped, unused-ignore]  # slow to import
-
-    content = [{"id": key, **figure} for key, figure in drawn.items()]
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>Amity: {title}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<header>
-<h1>{title}</h1>
-{facts}
-</header>
-{"".join(sections)}
-</main>
-<script type="application/json" id="figures">{_embedded(content)}</script>
-<script>{get_plotlyjs()}</script>
-<script>{DRAW}</script>
-</body>
-</html>
-"""
+def _notes(records: Sequence[Record]) -> str:
+    """Return the notes that the runs made on their data when they began, each once."""
+    notes = dict.fromkeys(note for record in records for note in record.facts.get("notes", []))
+    return f'<ul class="note">{"".join(f"<li>{escape(note)}</li>" for note in notes)}</ul>' if notes else ""
 
 
-def _embedded(content: Any) -> str:
-    """JSON inside a script element: no `<` in it, so that no text can end the element."""
-    return json.dumps(content, allow_nan=False).replace("<", "\\u003c")
-
-
-def _facts(facts: Mapping[str, Sequence[str]]) -> str:
-    """What the runs have in common; where they differ, all values."""
-    entries = [f"<div><dt>{name}</dt><dd>{escape(', '.join(values))}</dd></div>" for name, values in facts.items()]
-    return f'<dl class="facts">{"".join(entries)}</dl>'
-
-
-def _section(heading: str, note: str, body: str) -> str:
-    return f'<section><h2>{heading}</h2><p class="note">{note}</p>{body}</section>\n'
-
-
-def _figure(drawn: dict[str, figures.Figure], key: str, figure: figures.Figure, label: str) -> str:
-    drawn[key] = figure
-    height = figure["layout"]["height"]  # room is kept while the page loads
-    return f'<figure id="{key}" role="img" aria-label="{label}" style="min-height:{height}px"></figure>'
+def _columns(records: Sequence[Record]) -> dict[str, list[str]]:
+    """Return the label and the features of tables, the first ones by name."""
+    told: dict[str, list[str]] = {}
+    for facts in [record.facts for record in records]:
+        features = facts.get("features")
+        if not features:
+            continue
+        names = ", ".join(features[:5]) + (", ..." if len(features) > 5 else "")
+        told.setdefault("label", []).append(str(facts["label"]))
+        told.setdefault("features", []).append(f"{len(features):,} ({names})")
+    return {key: list(dict.fromkeys(values)) for key, values in told.items()}
 
 
 def _results(records: Sequence[Record]) -> str:
-    body = ""
-    for row in rows(records):
-        name, *numbers = (escape(text) for text in cells(row))
-        best = row.best and len(records) > 1
+    body, titles = "", headings(records)
+    table = rows(records)
+    for row in table:
+        name, *numbers = (escape(text) for text in cells(row, titles))
+        best = row.best and len(table) > 1
         mark = ' <span aria-label="best">★</span>' if best else ""
         values = "".join(f"<td>{number}</td>" for number in numbers)
         body += f'<tr{" class=best" if best else ""}><th scope="row">{name}{mark}</th>{values}</tr>\n'
-    what = "BMTA is the best mean test accuracy over rounds; it"
+    main = TITLES[main_score(records)]
+    what, papers = "", "BMTA, the best mean test accuracy over rounds, is what papers report: it"
     if main_score(records) == "r2":
         what = (
             "R² is the share of the variance of a silo's test labels that its model explains: 100 % is perfect, 0 % "
-            "as good as their mean, less is worse. The best mean over rounds"
+            "as good as their mean, less is worse. "
         )
+        papers = "The best mean over rounds"
     note = (
-        f"{what} selects on the test set, so read it beside the "
-        "last round. Worst silo and spread (standard deviation over silos) are those of the best round. The "
-        "block score is the mean weight within groups of alike silos over the mean weight between them."
+        f"{what}Delivered is the mean test {main} of the models that are saved: those of the round that validation "
+        "data chose, where silos have some, else of the last round. Worst silo and spread (standard deviation over "
+        f"silos) are theirs. {papers} chooses its round on the test data, so nobody can count on it. The block score "
+        "is the mean weight within groups of alike silos over the mean weight between them."
     )
     noscript = "<noscript><p>The figures below need JavaScript; the tables do not.</p></noscript>"
-    return _section("Results", note, _table(headings(records).values(), body) + noscript)
+    return section("Results", note, table_of(titles.values(), body) + noscript)
 
 
-def _table(head: Iterable[str], body: str) -> str:
-    top = "".join(f'<th scope="col">{heading}</th>' for heading in head)
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _metrics(records: Sequence[Record]) -> str:
-    """What there is beside the main score, in the last round."""
-    found = [record.results.get("metrics") or {} for record in records]
-    names = list(dict.fromkeys(name for metrics in found for name in metrics.get("last") or {}))
+def _metrics(series: Sequence[Series], tests: Sequence[RankTest | None] | None) -> str:
+    """Return the metrics beside the main score, of the models that are delivered."""
+    found = [[(run.results["metrics"] or {}).get("delivered") or {} for run in one.runs] for one in series]
+    names = list(dict.fromkeys(name for runs in found for metrics in runs for name in metrics))
     if not names:
         return ""
-    chosen = any(record.results.get("validated") is not None for record in records)
-    tests = p_values(records)
-    head = ["Method", *(["Validated %"] if chosen else []), *(metric_heading(name) for name in names)]
-    head += ["p"] if tests else []
+    head = ["Method", *(metric_heading(name) for name in names), *(["p"] if tests else [])]
     body = ""
-    for place, (label, record, metrics) in enumerate(zip(labels(records), records, found, strict=True)):
-        values = [record.results.get("validated")] if chosen else []
-        values += [(metrics.get("last") or {}).get(name) for name in names]
-        texts = [number(value, 2) for value in values] + ([probability(tests[place])] if tests else [])
+    for place, (one, runs) in enumerate(zip(series, found, strict=True)):
+        texts = [_over_seeds([metrics.get(name) for metrics in runs]) for name in names]
+        texts += [probability(tests[place])] if tests else []
         cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
-        body += f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>\n'
-    note = "Means over silos of the last round; silos where a metric is undefined are left out."
-    if chosen:
-        main = TITLES[main_score(records)]
-        note += f" Validated: the mean test {main} of the round whose mean {main} on validation data is the best."
+        body += f'<tr><th scope="row">{escape(one.name)}</th>{cells}</tr>\n'
+    note = "Means over silos with the models that are delivered; silos where a metric is undefined are left out."
     if tests:
         note += (
-            " p: could the difference from the best run be chance? A Wilcoxon signed-rank test over silos at the best "
-            "round of either, with Holm's correction for the number of runs compared."
+            " p: could the difference from the best method be chance? A Wilcoxon signed-rank test over silos with the "
+            "models that either delivers, with Holm's correction for the number of methods compared."
         )
-    return _section("More metrics", note, _table(head, body))
+    return section("More metrics", note, table_of(head, body))
 
 
-def _warnings(records: Sequence[Record], names: Sequence[str]) -> str:
-    """What the runs said aloud, each once, with the rounds in which it was said."""
+def _clouds(series: Sequence[Series]) -> str:
+    """Return how good the models are that the server mixes for each silo, beside what the silo makes of them."""
+    found = [(one, [cloud for run in one.runs if (cloud := run.results.get("cloud"))]) for one in series]
+    found = [(one, clouds) for one, clouds in found if clouds]
+    if not found:
+        return ""
+    body = ""
+    for one, clouds in found:
+        texts = [
+            seeds(one.over_seeds("delivered"), 2),
+            _over_seeds([cloud["mean"] for cloud in clouds]),
+            _over_seeds([cloud["worst"] for cloud in clouds]),
+        ]
+        cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
+        body += f'<tr><th scope="row">{escape(one.name)}</th>{cells}</tr>\n'
+    note = (
+        "What the server mixed for each silo in the round that is delivered, tested at that silo before it trains: "
+        "how much of the result is the others' doing. In Python: result.cloud(silo)."
+    )
+    return section("Cloud models", note, table_of(["Method", "Delivered %", "Cloud %", "Worst cloud %"], body))
+
+
+def _over_seeds(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return seeds(statistics.over_seeds(known) if known else None, 2)
+
+
+def _warnings(series: Sequence[Series]) -> str:
+    """Return the warnings of the runs, each once, with the rounds in which it was given."""
     items = ""
-    for name, record in zip(names, records, strict=True):
+    for name, record in _named_runs(series):
         rounds: dict[str, list[int]] = {}
         for line in record.lines:
             for warning in line["warnings"]:
                 rounds.setdefault(warning, []).append(line["round"])
         for warning, said in rounds.items():
             span = f"round {said[0]}" if len(said) == 1 else f"rounds {said[0]} to {said[-1]}"
-            items += f"<li><b>{name}</b>, {span}: {escape(warning)}</li>"
-    return _section("Warnings", "What to know before trusting these numbers.", f"<ul>{items}</ul>") if items else ""
+            items += f"<li><b>{escape(name)}</b>, {span}: {escape(warning)}</li>"
+    return section("Warnings", "What to know before trusting these numbers.", f"<ul>{items}</ul>") if items else ""
 
 
-def _collaboration(records: Sequence[Record], names: Sequence[str], drawn: dict[str, figures.Figure]) -> str:
+def _named_runs(series: Sequence[Series]) -> Iterator[tuple[str, Record]]:
+    """Yield every run with its method's name, and its seed where there are several."""
+    for one in series:
+        for seed, run in zip(one.seeds, one.runs, strict=True):
+            yield (one.name if len(one.runs) == 1 else f"{one.name}, seed {seed}"), run
+
+
+def _collaboration(series: Sequence[Series], drawn: dict[str, figures.Figure]) -> str:
     maps = ""
-    for position, (name, record) in enumerate(zip(names, records, strict=True)):
-        if not record.weights:
+    for position, one in enumerate(series):
+        if not one.first.weights:
             continue
-        label = f"Heat map of collaboration weights of {name}"
-        body = _figure(drawn, f"weights-{position}", figures.weights(record), label)
-        maps += f"<div><h3>{name}, round {max(record.weights)}</h3>{body}</div>"
+        name, _ = next(_named_runs([one]))
+        label = f"Heat map of collaboration weights of {escape(name)}"
+        body = figure_in(drawn, f"weights-{position}", heatmaps.weights(one.first), label)
+        maps += f"<div><h3>{escape(name)}, round {max(one.first.weights)}</h3>{body}</div>"
     note = (
         "How much each silo (row) takes from each other (column) in the last recorded round. Silos of one "
         "group lie side by side, with lines between groups. Colours end at the largest weight between two "
         "different silos; grey rows are silos that were not asked in that round."
     )
-    return _section("Who learns from whom", note, f'<div class="grid">{maps}</div>') if maps else ""
+    return section("Who learns from whom", note, f'<div class="grid">{maps}</div>') if maps else ""
 
 
-def _holdings(records: Sequence[Record], names: Sequence[str], drawn: dict[str, figures.Figure]) -> str:
-    """One map for all runs whose silos hold the same, which is most often all of them."""
-    seen: list[tuple[list[list[int]], Mapping[str, Any], list[str]]] = []
-    for name, record in zip(names, records, strict=True):
+def _holdings(series: Sequence[Series], drawn: dict[str, figures.Figure]) -> str:
+    """Return one map for all runs whose silos hold the same, which is most often all of them."""
+    seen: list[tuple[list[list[int]], Manifest, list[str]]] = []
+    for one in series:
+        name, record = next(_named_runs([one]))
         if record.manifest is None:
             continue
-        counts = figures.held(record.manifest)
+        counts = heatmaps.held(record.manifest)
         users = next((users for known, _, users in seen if known == counts), None)
         if users is None:
             seen.append((counts, record.manifest, users := []))
-        users.append(name)
+        users.append(escape(name))
     maps = ""
     for position, (_, manifest, users) in enumerate(seen):
         label = "Heat map of examples per silo and class"
-        body = _figure(drawn, f"holdings-{position}", figures.holdings(manifest), label)
+        body = figure_in(drawn, f"holdings-{position}", heatmaps.holdings(manifest), label)
         maps += f"<h3>{', '.join(users)}</h3>{body}" if len(seen) > 1 else body
-    return _section("Who holds what", HOLDINGS, maps) if maps else ""
+    return section("Who holds what", HOLDINGS, maps) if maps else ""
 
 
-def _configurations(records: Sequence[Record], names: Sequence[str]) -> str:
+def _configurations(series: Sequence[Series]) -> str:
     parts = [
-        f"<details><summary>{name}</summary><pre>{escape(tomli_w.dumps(record.config))}</pre></details>"
-        for name, record in zip(names, records, strict=True)
+        f"<details><summary>{escape(name)}</summary><pre>{escape(tomli_w.dumps(record.config))}</pre></details>"
+        for name, record in _named_runs(series)
     ]
-    return _section("Configuration", "What each run was asked to do.", "".join(parts))
+    return section("Configuration", "What each run was asked to do.", "".join(parts))

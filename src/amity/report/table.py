@@ -1,11 +1,9 @@
-"""Runs side by side: one row of numbers per run, for the terminal and for the HTML report."""
+"""Methods side by side: one row of numbers each, over its seeds, for the terminal and for the HTML report."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich import box
@@ -13,20 +11,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from amity import evaluate
-from amity.contract import InputError
-from amity.metrics import TITLES, UNITS
+from amity import statistics
+from amity.errors import InputError
+from amity.learn.metrics import TITLES, UNITS
 from amity.record import Record, score_of
+from amity.record.contents import MainScore, Number
+from amity.report.series import Series, series_of
+from amity.statistics import RankTest, Seeds
 
 MB = 1e6
 LONG = 1e6  # from here on a number's size says more than its digits
 
 HEADINGS = {
     "method": "Method",
-    "best_mean": "BMTA %",
-    "last": "Last %",
+    "delivered": "Delivered %",
     "worst": "Worst %",
     "spread": "Spread",
+    "last": "Last %",
+    "best_on_test": "BMTA %",
     "block_score": "Block",
     "seconds": "Sec",
     "up": "MB up",
@@ -35,18 +37,26 @@ HEADINGS = {
 
 
 DISPENSABLE = ("down", "up", "seconds", "block_score")
-"""What a narrow terminal does without, in this order."""
+"""Columns dropped first on narrow terminals, in this order."""
 
-QUANTITIES = {"best_mean": "Best R² %", "last": "Last R² %", "worst": "Worst R² %"}
+QUANTITIES = {
+    "delivered": "Delivered R² %",
+    "worst": "Worst R² %",
+    "last": "Last R² %",
+    "best_on_test": "Best on test R² %",
+}
 """Headings in place of those above, where labels are quantities."""
 
 
 def headings(records: Sequence[Record]) -> dict[str, str]:
-    return HEADINGS if main_score(records) == "accuracy" else {**HEADINGS, **QUANTITIES}
+    """Return the headings of the table's columns. The last round has one only where another round is delivered."""
+    found = HEADINGS if main_score(records) == "accuracy" else {**HEADINGS, **QUANTITIES}
+    chosen = any(record.results["chosen_by"] == "validation" for record in records)
+    return {key: title for key, title in found.items() if key != "last" or chosen}
 
 
-def main_score(records: Sequence[Record]) -> str:
-    """What the runs are compared by; they must have that in common."""
+def main_score(records: Sequence[Record]) -> MainScore:
+    """Return the score that runs are compared by; refuse runs that have none in common."""
     names = {score_of(record.facts) for record in records}
     if len(names) > 1:
         raise InputError("runs on classes and runs on quantities have no score in common: report them apart")
@@ -54,136 +64,123 @@ def main_score(records: Sequence[Record]) -> str:
 
 
 class Row(NamedTuple):
-    """One run's results; None where there is nothing to tell."""
+    """One method's results: mean and deviation over its seeds; None where there is nothing to tell."""
 
     method: str
-    best_mean: float | None  # best mean score over rounds: of accuracies, the BMTA
-    last: float | None  # mean score of the last round
-    worst: float | None  # at the best round, as are the spread and the scores behind it
-    spread: float | None
-    block_score: float | None
-    seconds: float
-    up: float
-    down: float
-    best: bool  # whether no other run has a higher best mean
-
-
-def labels(records: Sequence[Record]) -> list[str]:
-    """A name for every run: its method, told apart by directory where a method occurs more than once; and how far it
-    has come, if not to its end."""
-    methods = [str(record.results["method"]) for record in records]
-    paths = [record.path.resolve() for record in records]
-    named = []
-    for method, path, record in zip(methods, paths, records, strict=True):
-        others = [other for name, other in zip(methods, paths, strict=True) if name == method]
-        named.append((method if len(others) == 1 else _told_apart(method, path, others)) + _unfinished(record))
-    seen: Counter[str] = Counter()
-    for position, name in enumerate(named):
-        seen[name] += 1
-        if seen[name] > 1:
-            named[position] = f"{name} #{seen[name]}"
-    return named
-
-
-def _told_apart(method: str, path: Path, paths: Sequence[Path]) -> str:
-    """By as much of the end of its path as differs from that of every other directory, its method's name aside."""
-    depth = 2 if path.name == method else 1
-    while any(other.parts[-depth:] == path.parts[-depth:] for other in paths if other != path):
-        depth += 1
-    end = "/".join(path.parts[-depth:])
-    return end if path.name == method else f"{method} ({end})"
-
-
-def _unfinished(record: Record) -> str:
-    wanted = record.config.get("rounds", 0)
-    return f" ({len(record.lines)} of {wanted} rounds)" if len(record.lines) < wanted else ""
+    delivered: Seeds | None  # mean score of the models that are delivered
+    worst: Seeds | None  # the worst silo's, with these models, as is the spread
+    spread: Seeds | None
+    last: Seeds | None  # mean score of the last round
+    best_on_test: Seeds | None  # the best mean over rounds, chosen on test data: of accuracies, the BMTA
+    block_score: Seeds | None
+    seconds: Seeds | None
+    up: Seeds | None  # MB
+    down: Seeds | None
+    best: bool  # whether no other method's delivered models have a higher mean
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """The table's numbers."""
-    means = [mean for record in records if (mean := best_mean(record)) is not None]
-    top = max(means, default=None)
-    return [_row(name, record, top) for name, record in zip(labels(records), records, strict=True)]
+    """Return the table's numbers, a row for the runs of a method."""
+    series = series_of(records)
+    means = [found.mean for one in series if (found := one.over_seeds("delivered")) is not None]
+    return [_row(one, max(means, default=None)) for one in series]
 
 
-def best_mean(record: Record) -> float | None:
-    """Records of earlier versions have a BMTA alone."""
-    mean: float | None = record.results.get("best", record.results["bmta"])
-    return mean
-
-
-def _row(name: str, record: Record, top: float | None) -> Row:
-    results = record.results
-    spread = evaluate.spread([value for value in results["per_client"] if value is not None])
+def _row(series: Series, top: float | None) -> Row:
+    delivered = series.over_seeds("delivered")
+    sent = {"up": series.over_seeds("bytes_up"), "down": series.over_seeds("bytes_down")}
+    told: tuple[Number, ...] = ("worst", "spread", "last", "best_on_test", "block_score", "seconds")
     return Row(
-        method=name,
-        best_mean=best_mean(record),
-        last=results["last"],
-        worst=results["worst"],
-        spread=None if math.isnan(spread) or best_mean(record) is None else spread,
-        block_score=results["block_score"],
-        seconds=results["seconds"],
-        up=results["bytes_up"] / MB,
-        down=results["bytes_down"] / MB,
-        best=top is not None and best_mean(record) == top,
+        method=series.name,
+        delivered=delivered,
+        **{key: series.over_seeds(key) for key in told},
+        **{key: value and Seeds(value.mean / MB, value.deviation / MB) for key, value in sent.items()},
+        best=top is not None and delivered is not None and delivered.mean == top,
     )
 
 
-def p_values(records: Sequence[Record]) -> list[float | None] | None:
-    """Does a run differ from the best one over silos? Wilcoxon at either's best round, adjusted after Holm.
+def p_values(records: Sequence[Record]) -> list[RankTest | None] | None:
+    """Return whether each method differs from the best one over silos: Wilcoxon's test, Holm-adjusted.
 
-    None for the best run itself, and where nothing was evaluated; no list where runs are not of the same silos, with
-    the same test data as far as records tell.
+    It compares the delivered models, over the seeds that both methods have. None for the best method itself, and where
+    nothing was evaluated; no list where runs are not of the same silos, with the same test data as far as records tell.
     """
-    same = {(tuple(r.silos), *(r.results[key] for key in ("data", "setting", "seed"))) for r in records}
-    tested = {r.facts["test_sha256"] for r in records if r.facts.get("test_sha256") is not None}
-    means = [best_mean(record) for record in records]
-    known = [mean for mean in means if mean is not None]
-    if len(same) != 1 or len(tested) > 1 or len(known) < 2:
+    series = series_of(records)
+    means = [one.over_seeds("delivered") for one in series]
+    known = [found.mean for found in means if found is not None]
+    if not _comparable(series) or len(known) < 2:
         return None
-    best = means.index(max(known))
-    scores = [[math.nan if value is None else value for value in record.results["per_client"]] for record in records]
-    tests = [
-        math.nan if place == best or means[place] is None else evaluate.wilcoxon(own, scores[best]).p
-        for place, own in enumerate(scores)
-    ]
-    return [None if math.isnan(p) else p for p in evaluate.holm(tests)]
+    best = next(place for place, found in enumerate(means) if found is not None and found.mean == max(known))
+    others = [place for place, found in enumerate(means) if place != best and found is not None]
+    tests = statistics.family([_against(series[place], series[best]) for place in others])
+    found = dict(zip(others, tests, strict=True))
+    return [found.get(place) for place in range(len(series))]
 
 
-def cells(row: Row) -> list[str]:
-    """A row as text, in the order of `HEADINGS`."""
-    scores = [number(value, 2) for value in (row.best_mean, row.last, row.worst, row.spread)]
-    return [
-        row.method,
-        *scores,
-        _score(row.block_score),
-        *(number(value, 1) for value in (row.seconds, row.up, row.down)),
-    ]
+def _against(one: Series, other: Series) -> RankTest:
+    common = [seed for seed in one.seeds if seed in other.seeds]
+    a, b = ([scores for seed, scores in zip(s.seeds, s.scores(), strict=True) if seed in common] for s in (one, other))
+    return statistics.wilcoxon(*statistics.paired_over_seeds(a, b, one.same_silos))
+
+
+def _comparable(series: Sequence[Series]) -> bool:
+    """Return whether all have the same seeds, and in each of them the same silos with the same tests."""
+    if len({tuple(sorted(one.seeds)) for one in series}) != 1:
+        return False
+    for seed in series[0].seeds:
+        runs = [run for one in series for run in one.runs if run.results["seed"] == seed]
+        same = {(tuple(run.silos), run.results["data"], run.results["setting"]) for run in runs}
+        tested = {run.facts.get("test_sha256") for run in runs} - {None}
+        if len(same) != 1 or len(tested) > 1:
+            return False
+    return True
+
+
+def cells(row: Row, keys: Iterable[str]) -> list[str]:
+    """Return a row as text, in the order of these headings."""
+    texts = {"method": row.method, "block_score": _score(row.block_score)}
+    for key in ("seconds", "up", "down"):  # whose deviation over seeds nobody asks for
+        value = getattr(row, key)
+        texts[key] = number(None if value is None else value.mean, 1)
+    return [texts[key] if key in texts else seeds(getattr(row, key), 2) for key in keys]
+
+
+def seeds(value: Seeds | None, digits: int) -> str:
+    """Return the mean as text, with the deviation where there are several seeds."""
+    if value is None:
+        return "–"
+    deviation = "" if math.isnan(value.deviation) else f" ± {number(value.deviation, digits)}"
+    return number(value.mean, digits) + deviation
 
 
 def metric_heading(name: str) -> str:
+    """Return a column's heading for a metric."""
     title = TITLES[name]
     return title[0].upper() + title[1:] + ("" if name in UNITS else " %")
 
 
 def number(value: float | None, digits: int) -> str:
+    """Return a number as text; of a very large one, its size."""
     if value is None:
         return "–"
     return f"{value:,.{digits}f}" if abs(value) < LONG else f"{value:.3g}"
 
 
-def probability(value: float | None) -> str:
-    return "< 0.0001" if value is not None and value < 1e-4 else number(value, 4)
+def probability(test: RankTest | None) -> str:
+    """Return a p-value as text, or that there are too few silos for one that says something."""
+    return "–" if test is None else str(test)
 
 
-def _score(value: float | None) -> str:
+def _score(value: Seeds | None) -> str:
     # A perfect separation has a score of 1e12 or so: digits say nothing there.
-    return ">10,000" if value is not None and value > 10_000 else number(value, 2)
+    return ">10,000" if value is not None and value.mean > 10_000 else seeds(value, 2)
 
 
 def compare_table(records: Sequence[Record], width: int | None = None) -> Table:
-    """A table for the terminal; the best mean is marked with a star. Columns go where the width does not suffice for
-    all of them, names and scores never."""
+    """Return a table for the terminal; the best mean of what is delivered is marked with a star.
+
+    Columns go where the width does not suffice for all of them, names and scores never.
+    """
     keys = list(headings(records))
     table = _table(records, keys)
     for key in DISPENSABLE:
@@ -195,20 +192,32 @@ def compare_table(records: Sequence[Record], width: int | None = None) -> Table:
 
 
 def table_width(table: Table) -> int:
-    """How many characters wide it is, if nothing is cut off."""
+    """Return how many characters wide a table is, if nothing is cut off."""
     return Console(width=10_000).measure(table).maximum
 
 
 def _table(records: Sequence[Record], keys: Sequence[str]) -> Table:
-    what = "test accuracy over rounds (BMTA)" if main_score(records) == "accuracy" else "R² on test data over rounds"
-    caption = f"* best mean {what}; worst and spread at that round"
-    table = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(caption=_caption(records), box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     titles = headings(records)
     for key in keys:
         table.add_column(titles[key], justify="left" if key == "method" else "right", no_wrap=True)
     for row in rows(records):
-        texts = dict(zip(titles, cells(row), strict=True))
-        texts["best_mean"] += " *" if row.best else "  "
+        texts = dict(zip(keys, cells(row, keys), strict=True))
+        texts["delivered"] += " *" if row.best else "  "
         style = "bold" if row.best else ""
         table.add_row(*(Text(texts[key], style=style) for key in keys))  # Text: names are not markup
     return table
+
+
+def _caption(records: Sequence[Record]) -> str:
+    main = TITLES[main_score(records)]
+    chosen = {record.results["chosen_by"] for record in records}
+    how = {"validation": "of the round that validation data chose", "last round": "of the last round"}
+    which = " or ".join(text for key, text in how.items() if key in chosen) or "of the last round"
+    several = max((len(one.runs) for one in series_of(records)), default=1)
+    over = f"; mean ± deviation over {several} seeds" if several > 1 else ""
+    papers = "BMTA" if main == TITLES["accuracy"] else "Best on test"
+    return (
+        f"* best mean test {main} of the models that are delivered, {which}; worst and spread are theirs{over}. "
+        f"{papers}, the best round on test data, is what papers report"
+    )

@@ -1,0 +1,228 @@
+"""Running and comparing, as Python users and the command line do it: `amity.run` and `amity.compare`.
+
+The walk is straight. Every target directory is checked, then for each seed the data are read once, every run is
+prepared, and what is wrong with any of them is said before the first begins. Then they run, one after the other, and
+what each has recorded is read once, for results and report alike.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple, TypedDict, Unpack, overload
+
+from amity import record
+from amity.comparison import Comparison
+from amity.config.run import Run, checked_seeds, seed_directory
+from amity.contract import InputError, Method
+from amity.data import Silos
+from amity.data.sets.fetch import Notify as Fetching
+from amity.federation.events import Listener, silent
+from amity.prepare import Prepared, prepare, silos_of
+from amity.repeats import Repeats
+from amity.resolve import Builds
+from amity.result import Result
+from amity.running import Note, check_target, run_prepared, shared_cluster
+
+Watch = Callable[[Prepared], AbstractContextManager[Listener]]
+"""Opens something that listens to the events of one run: a progress bar, say."""
+
+
+class Job(NamedTuple):
+    """A run, and the directory that it is written to; None keeps nothing on disk."""
+
+    run: Run
+    out: Path | None
+
+
+class Asked(TypedDict, total=False):
+    """What `run`, `compare` and `run_all` take: see `run`."""
+
+    model: Builds | None
+    resume: bool
+    force: bool
+    data_dir: str | Path | None
+    listen: Listener
+    note: Note
+
+
+@overload
+def run(
+    run: Run,
+    silos: Silos | None = None,
+    *,
+    out: str | Path | None = None,
+    method: Method | None = None,
+    seeds: None = None,
+    **how: Unpack[Asked],
+) -> Result: ...
+@overload
+def run(
+    run: Run,
+    silos: Silos | None = None,
+    *,
+    out: str | Path | None = None,
+    method: Method | None = None,
+    seeds: Iterable[int],
+    **how: Unpack[Asked],
+) -> Repeats: ...
+def run(
+    run: Run,
+    silos: Silos | None = None,
+    *,
+    out: str | Path | None = None,
+    method: Method | None = None,
+    seeds: Iterable[int] | None = None,
+    **how: Unpack[Asked],
+) -> Result | Repeats:
+    """Run a method on a federation; every silo's personal model comes back.
+
+    `silos`: your own federation, else the one that `run.data` and `run.setting` name. `method`: your own. `seeds`: run
+    it once with each of these in place of the run's own seed, in `seed-0`, `seed-1`, ... of `out`; what comes back has
+    the mean and deviation over them, and each result. Both `run` and `compare` also take
+
+        model      a function that builds your nn.Module, or a module whose weights everybody starts from
+        out        a directory for the record, the models and the report; without one nothing is kept on disk
+        resume     continue what is in `out` from its checkpoint
+        force      replace the run that `out` holds
+        data_dir   where data sets lie
+        listen     hears every event while it goes on (amity.federation.events.Event)
+        note       hears what there is to say about resuming: that a checkpoint was damaged, that there was no run yet
+
+    >>> result = amity.run(amity.Run("fedavg", data="digits", clients=4, rounds=1, epochs=1))
+    >>> list(result.scores)
+    ['silo-00', 'silo-01', 'silo-02', 'silo-03']
+    """
+    _check(run)
+    target = _path(out)
+    if seeds is None:
+        (result,) = run_all([Job(run, target)], silos, method=method, **how)
+        return result
+    jobs = [
+        Job(replace(run, seed=seed), None if target is None else seed_directory(target, seed))
+        for seed in checked_seeds(seeds)
+    ]
+    results = run_all(jobs, silos, method=method, **how)
+    repeats = Repeats({job.run.seed: result for job, result in zip(jobs, results, strict=True)})
+    if target is not None:
+        record.write_results(target, {repeats.summary["method"]: [result.summary for result in results]})
+    return repeats
+
+
+def compare(
+    runs: Sequence[Run],
+    silos: Silos | None = None,
+    *,
+    seeds: Iterable[int] | None = None,
+    out: str | Path | None = None,
+    report: bool = True,
+    **how: Unpack[Asked],
+) -> Comparison:
+    """Run several methods on the same federation, with one seed or several; what comes back tells them apart.
+
+    It prints as the table that `amity compare` shows, with means, deviations and paired tests. With `out`, each run has
+    a directory there, and `results.json` and (unless `report` is false) `report.html` lie beside them. All else is as
+    in `run`.
+
+    >>> base = {"data": "digits", "clients": 4, "rounds": 1, "epochs": 1}
+    >>> both = amity.compare([amity.Run("separate", **base), amity.Run("fedavg", **base)])
+    >>> list(both.results)
+    ['separate', 'fedavg']
+    """
+    if not runs:
+        raise InputError("compare needs at least one run, got none: try [amity.Run('separate'), amity.Run('fedamp')]")
+    for one in runs:
+        _check(one)
+    names = [one.method for one in runs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"compare needs different methods, got {twice} more than once: leave one out")
+    target = _path(out)
+    each: list[int | None] = [None] if seeds is None else list(checked_seeds(seeds))
+    jobs = []
+    for seed in each:
+        for one in runs:
+            place = None if target is None else target / one.method
+            if seed is not None:
+                one, place = replace(one, seed=seed), None if place is None else seed_directory(place, seed)
+            jobs.append(Job(one, place))
+    comparison = Comparison(run_all(jobs, silos, **how))
+    if target is not None:
+        comparison.write(target, report=report)
+    return comparison
+
+
+def run_all(
+    jobs: Sequence[Job], silos: Silos | None = None, *, method: Method | None = None, **how: Unpack[Asked]
+) -> list[Result]:
+    """Run these one after the other, and give back what came of them."""
+    return list(run_each(jobs, silos, method=method, **how))
+
+
+class Shows(NamedTuple):
+    """For programs that show what they do: who hears what, while several runs go on."""
+
+    watch: Watch | None = None  # listens to the events of one run
+    fetching: Callable[[], AbstractContextManager[Fetching | None]] = nullcontext  # hears of data that are fetched
+    prepared: Callable[[Sequence[Prepared]], None] = lambda runs: (
+        None
+    )  # gets the runs of a seed before the first begins
+    stopped: Callable[[Job], None] = lambda job: None  # gets the run that was interrupted
+
+
+def run_each(
+    jobs: Sequence[Job],
+    silos: Silos | None = None,
+    *,
+    model: Builds | None = None,
+    method: Method | None = None,
+    resume: bool = False,
+    force: bool = False,
+    data_dir: str | Path | None = None,
+    listen: Listener = silent,
+    note: Note = warnings.warn,
+    shows: Shows | None = None,
+) -> Iterator[Result]:
+    """Run these one after the other, those of one seed after those of another; results come in the order of the jobs.
+
+    Whatever is wrong with any run of a seed is said before its first one begins.
+    """
+    shows = shows or Shows()
+    if resume and force:
+        raise InputError("--resume continues a run, --force replaces it: give one of them")
+    if not resume:
+        for job in jobs:
+            if job.out is not None:
+                record.check_free(job.out, force=force)
+    with shared_cluster(jobs[0].run):
+        for _, same in groupby(jobs, lambda job: job.run.seed):
+            of_seed = list(same)
+            with shows.fetching() as notify:
+                own = silos_of(of_seed[0].run, data_dir, notify) if silos is None else silos
+            ready = [prepare(job.run, own, model=model, method=method) for job in of_seed]
+            for job, prepared in zip(of_seed, ready, strict=True):
+                if resume and job.out is not None:
+                    check_target(prepared, job.out)
+            shows.prepared(ready)
+            for job, prepared in zip(of_seed, ready, strict=True):
+                try:
+                    with nullcontext(listen) if shows.watch is None else shows.watch(prepared) as listener:
+                        result = run_prepared(
+                            prepared, out=job.out, resume=resume, force=force, listen=listener, note=note
+                        )
+                except KeyboardInterrupt:
+                    shows.stopped(job)
+                    raise
+                yield result
+
+
+def _path(out: str | Path | None) -> Path | None:
+    return None if out is None else Path(out)
+
+
+def _check(run: object) -> None:
+    if not isinstance(run, Run):
+        raise InputError(f"a run is described by amity.Run, got {run!r}: try amity.Run('fedavg', rounds=20)")

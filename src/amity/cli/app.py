@@ -1,0 +1,78 @@
+"""The command line: `amity ...`. Options come from config.Run; errors are one line and exit code 2."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from amity import logs
+from amity.cli import data
+from amity.cli.bench import bench_command
+from amity.cli.compare import compare_command
+from amity.cli.flags import with_log_options
+from amity.cli.methods import methods_command
+from amity.cli.refusals import exit_code_of
+from amity.cli.report import report_command
+from amity.cli.reproduce import reproduce_command
+from amity.cli.run import run_command
+from amity.cli.settings import settings_command
+from amity.cli.signals import stopping
+from amity.cli.streams import keep_streams
+
+app = typer.Typer(
+    help="Personalised federated learning between silos: one personal model per silo.",
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},  # commands inherit it
+)
+
+
+@app.callback(invoke_without_command=True)
+@with_log_options
+def top(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+) -> None:
+    if show_version:
+        print(version("amity"))
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+app.command("run")(run_command)
+app.command("compare")(compare_command)
+app.command("report")(report_command)
+app.command("methods")(methods_command)
+app.add_typer(data.app, name="data")
+app.command("datasets", help="List the data sets (as `amity data list`).")(data.list_command)
+app.command("settings")(settings_command)
+app.command("reproduce")(reproduce_command)
+app.command("bench")(bench_command)
+
+
+def main() -> None:
+    """Run the command that was given; every error that Amity raises on purpose is one line on stderr, exit code 2."""
+    keep_streams()
+    with stopping() as stop:
+        try:
+            code = app(standalone_mode=False)
+            sys.stdout.flush()  # what cannot be written is said now, not by the interpreter when it ends
+        except KeyboardInterrupt:
+            code = stop.code
+        except Exception as error:
+            code = exit_code_of(error)
+        finally:
+            if stop.number is not None:
+                code = stop.code
+                logging.getLogger("amity.cli").warning("ended by signal %d", stop.number)
+            logs.stop()
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""`amity compare`: several methods on the same federation."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from amity.cli import plan, running
+from amity.cli.flags import (
+    Config,
+    DataDir,
+    Force,
+    Out,
+    Resume,
+    Seeds,
+    Settings,
+    with_log_options,
+    with_run_options,
+)
+from amity.cli.progress import begin
+from amity.config.run import seed_directory
+from amity.errors import InputError
+
+
+@with_log_options
+@with_run_options
+def compare_command(
+    *,
+    methods: Annotated[
+        list[str] | None, typer.Argument(metavar="METHOD...", help="see `amity methods`", show_default=False)
+    ] = None,
+    config: Config = None,
+    settings: Settings = None,
+    directory: Out = None,
+    resume: Resume = False,
+    force: Force = False,
+    data_dir: DataDir = None,
+    seeds: Seeds = None,
+    given: dict[str, str],
+) -> None:
+    """Run several methods on the same federation; prints a table, writes the runs and report.html.
+
+    --set key=value goes to every method that knows the key; --set METHOD.key=value to one, also for its lr,
+    lr_decay, optimizer, momentum, batch and epochs.
+    """
+    file = plan.config_of(config)
+    names = list(methods or file.get("methods", []))
+    if not names:
+        raise InputError("compare needs METHOD METHOD ..., got none: see `amity methods`")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"compare needs different methods, got {twice} more than once: leave one out")
+    begin(f"comparing {', '.join(names)}")
+    each = plan.flags_of_each_seed(seeds, given, file)
+    target = plan.target_of(directory, lambda: plan.runs_of(names, given, file, settings or [])[0], "compare", each)
+    for name in names:
+        plan.check_seeds(target / name, each, resume=resume)
+    planned = []
+    for seed, flags in each:
+        places = {name: target / name if seed is None else seed_directory(target / name, seed) for name in names}
+        begun = {name: plan.config_of(None, place) for name, place in places.items()} if resume else {}
+        runs = plan.runs_of(names, flags, file, settings or [], plan.agreed(begun))
+        planned += list(zip(runs, places.values(), strict=True))
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir)

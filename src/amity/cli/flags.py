@@ -1,0 +1,122 @@
+"""Flags that several commands share: one per option of a run, and those for logs."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import shlex
+import sys
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from amity import logs
+from amity.config.options import describe, names_of
+from amity.config.run import Run
+
+Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="TOML file with the same keys; flags win")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a method's own option; may be repeated")
+]
+Out = Annotated[str | None, typer.Option("--out", metavar="DIR", help="directory to write to [default: runs/...]")]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="continue the run in --out from its checkpoint; with more --rounds, schedules stay as begun"
+    ),
+]
+Seeds = Annotated[
+    str | None,
+    typer.Option(
+        "--seeds", metavar="A:B|A,B,...", help="run once with each seed, 0:5 for 0 to 4: mean and deviation over them"
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="replace the run that --out holds")]
+DataDir = Annotated[
+    str | None,
+    typer.Option("--data-dir", metavar="DIR", help="where data sets lie [default: $AMITY_DATA, ./data, user cache]"),
+]
+Json = Annotated[bool, typer.Option("--json", help="for programs")]
+LogLevel = Annotated[
+    str | None,
+    typer.Option(
+        "--log-level",
+        metavar="LEVEL",
+        help=f"log what happens, from this level on: {', '.join(logs.LEVELS)} [default: {logs.DEFAULT} if --log-file]",
+    ),
+]
+LogFile = Annotated[
+    str | None, typer.Option("--log-file", metavar="FILE", help="append the log to this file [default: standard error]")
+]
+
+Command = Callable[..., None]
+
+
+def with_run_options(command: Command) -> Command:
+    """Give a command one flag per option of a run; it receives those that were given as a dict of texts."""
+    entries = {entry["name"]: entry for entry in describe(Run) if entry["name"] != "method"}
+
+    def wrapped(**arguments: Any) -> None:
+        given = {name: joined(text) for name in entries if (text := arguments.pop(name)) is not None}
+        command(given=given, **arguments)
+
+    kept = [parameter for parameter in _parameters(command) if parameter.name != "given"]
+    return _dressed(wrapped, command, [*kept, *(_flag(name, entry) for name, entry in entries.items())])
+
+
+def with_log_options(command: Command) -> Command:
+    """Give a command --log-level and --log-file, and log to where they say from its beginning on."""
+    own = _parameters(command)
+    wants_context = any(parameter.name == "context" for parameter in own)
+
+    def wrapped(*, context: typer.Context, log_level: str | None, log_file: str | None, **arguments: Any) -> None:
+        _listen(context, log_level, log_file)
+        command(**arguments, **({"context": context} if wants_context else {}))
+
+    return _dressed(wrapped, command, [*own, *_parameters(_log_options, but={one.name for one in own})])
+
+
+def _log_options(*, context: typer.Context, log_level: LogLevel = None, log_file: LogFile = None) -> None:
+    """Stand for the flags of every command: their names, types and help."""
+
+
+def _listen(context: typer.Context, level: str | None, file: str | None) -> None:
+    """Start the log; before a command's name, only keep what was given until that command's own flags are known."""
+    wanted: dict[str, str] = context.find_root().ensure_object(dict)
+    if level is not None:
+        wanted["level"] = logs.check_level(level)
+    if file is not None:
+        wanted["file"] = file
+    if wanted and context.invoked_subcommand is None:
+        logs.start(**wanted)
+        logging.getLogger("amity.cli").info("command: %s", shlex.join(["amity", *sys.argv[1:]]))
+
+
+def joined(texts: str | list[str]) -> str:
+    """Return one comma list of all that a repeated flag was given."""
+    return texts if isinstance(texts, str) else ",".join(texts)
+
+
+def _flag(name: str, entry: Mapping[str, Any]) -> inspect.Parameter:
+    """Return an option of a run as the parameter of a command."""
+    words = typer.Option(
+        "--" + name.replace("_", "-"),
+        help=f"{entry['help']} [default: {entry['default']}]",
+        metavar=entry["takes"],
+    )
+    kind = list[str] if name in names_of(Run, lambda role: role.repeatable) else str
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, words])
+
+
+def _parameters(command: Command, but: Collection[str] = ()) -> list[inspect.Parameter]:
+    found = inspect.signature(command, eval_str=True).parameters.values()
+    return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in found if one.name not in but]
+
+
+def _dressed(wrapped: Command, command: Command, parameters: list[inspect.Parameter]) -> Command:
+    """Return the wrapper with the name and help of the command, and with these parameters for typer to read."""
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
+    wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
+    return wrapped

@@ -1,0 +1,44 @@
+"""What a command says when it cannot go on, and its exit code."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import sys
+from pathlib import Path
+
+from amity.cli.streams import OutputLost, drop_output
+from amity.errors import AmityError, DiskFull
+
+_log = logging.getLogger("amity.cli")
+
+
+def exit_code_of(error: Exception) -> int:
+    """Say in one line what is wrong and return the exit code; raise an error again that is no fault of the user's."""
+    if isinstance(error, OutputLost):
+        drop_output()
+        if error.errno in (errno.EPIPE, errno.EIO):  # `| head` has read enough, or the terminal is gone
+            return 1
+    line = _line_of(error)
+    if line is None:
+        _log.critical("a fault of Amity, or of code that was given to it", exc_info=error)
+        raise error
+    _log.error("%s: %s", type(error).__name__, line, exc_info=error if _log.isEnabledFor(logging.DEBUG) else None)
+    print("amity: " + " ".join(line.split()), file=sys.stderr)
+    return 2
+
+
+def _line_of(error: Exception) -> str | None:
+    """Return what to tell the user; None where there is no remedy but to mend the program."""
+    if isinstance(error, AmityError):
+        return str(error)
+    if isinstance(error, OutputLost) and error.errno == errno.EBADF:
+        return "standard output is closed, and what was to be printed is lost: leave it open"
+    if isinstance(error, OSError) and (full := DiskFull.from_system(error)):
+        return str(full)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        longest = max(Path(str(error.filename)).parts, key=len)
+        return f"a file name is too long for this file system ({longest[:20]}...): give a shorter one"
+    # typer carries its own copy of click, whose usage errors know their message
+    usage = getattr(error, "format_message", None)
+    return str(usage()) if callable(usage) else None

@@ -1,0 +1,79 @@
+"""`amity report`: the table and the page of runs that are recorded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from amity.cli.flags import with_log_options
+from amity.errors import InputError
+
+if TYPE_CHECKING:
+    from amity.record import Record
+
+out = Console()
+
+_log = logging.getLogger("amity.cli")
+
+
+@with_log_options
+def report_command(
+    directories: Annotated[
+        list[str], typer.Argument(metavar="DIR...", help="of runs or comparisons", show_default=False)
+    ],
+    directory: Annotated[str, typer.Option("--out", metavar="FILE", help="file to write")] = "report.html",
+) -> None:
+    """Make the table and report.html from run directories."""
+    found = [path for name in directories for path in run_directories(Path(name))]
+    report([read_run(path) for path in found], Path(directory))
+
+
+def read_run(path: Path) -> Record:
+    """Read the record of a run."""
+    from amity import record
+
+    _log.info("reading the run %s", path)
+    return record.read(path)
+
+
+def report(records: Sequence[Record], path: Path) -> None:
+    """Write the page, print the table and say where the page lies."""
+    from amity.report import compare_table, table_width, write_report
+
+    written = write_report(records, path)  # first: a record that cannot be read shows here
+    _log.info("wrote %s", written)
+    table = compare_table(records, out.width if out.is_terminal else None)
+    Console(width=max(out.width, table_width(table))).print(table)  # a file has no width; a terminal wraps the rest
+    out.print(f"report: {escape(str(written))}", highlight=False, soft_wrap=True)
+
+
+def write_results(records: Sequence[Record], target: Path) -> None:
+    """Write the numbers of a comparison, or of several seeds, for programs."""
+    from amity import record
+    from amity.report.series import series_of
+    from amity.report.table import p_values
+
+    series, tests = series_of(records), p_values(records)
+    summaries = {one.name: [run.results for run in one.runs] for one in series}
+    named = None if tests is None else {one.name: p for one, p in zip(series, tests, strict=True)}
+    record.write_results(target, summaries, named)
+    _log.info("wrote the results of %d runs to %s", len(records), target)
+
+
+def run_directories(path: Path) -> list[Path]:
+    """Return the directory itself, or those of the runs inside a comparison's."""
+    from amity import record
+
+    if record.holds_run(path):
+        return [path]
+    children = sorted(child for child in path.iterdir() if child.is_dir()) if path.is_dir() else []
+    inside = [run for child in children for run in (child, *sorted(child.glob("seed-*"))) if record.holds_run(run)]
+    if not inside:
+        raise InputError(f"{path} holds no run: give a directory that `amity run` or `amity compare` has written")
+    return inside

@@ -1,0 +1,60 @@
+"""`amity run`: one method on one federation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from amity.cli import plan, running
+from amity.cli.flags import (
+    Config,
+    DataDir,
+    Force,
+    Out,
+    Resume,
+    Seeds,
+    Settings,
+    with_log_options,
+    with_run_options,
+)
+from amity.cli.progress import begin
+from amity.config.run import seed_directory
+from amity.errors import InputError
+
+
+@with_log_options
+@with_run_options
+def run_command(
+    *,
+    method: Annotated[
+        str | None, typer.Argument(metavar="METHOD", help="see `amity methods`", show_default=False)
+    ] = None,
+    config: Config = None,
+    settings: Settings = None,
+    directory: Out = None,
+    resume: Resume = False,
+    force: Force = False,
+    data_dir: DataDir = None,
+    seeds: Seeds = None,
+    given: dict[str, str],
+) -> None:
+    """Run one method; writes a run directory with its models, record and report."""
+    file = plan.config_of(config)
+    known = plan.config_of(None, Path(directory)) if directory is not None and resume else {}
+    name = method or file.get("method") or known.get("method")
+    if name is None:
+        raise InputError("run needs a METHOD, got none: see `amity methods`")
+    begin(f"running {name}")
+    each = plan.flags_of_each_seed(seeds, given, file)
+    target = plan.target_of(directory, lambda: plan.runs_of([name], given, file, settings or [])[0], name, each)
+    plan.check_seeds(target, each, resume=resume)
+    planned = []
+    for seed, flags in each:
+        place = target if seed is None else seed_directory(target, seed)
+        own = plan.config_of(None, place) if resume else {}
+        if name != own.get("method", name):
+            raise InputError(f"{place} has method = {own['method']!r}, got {name!r}: resume with the same method")
+        planned.append((plan.runs_of([name], flags, file, settings or [], {name: own})[0], place))
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir)

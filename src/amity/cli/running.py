@@ -1,0 +1,78 @@
+"""Runs what a command has planned, shows how it goes on, and reports."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from amity import logs
+from amity.cli import report
+from amity.cli.progress import err, note, shown, shown_fetching
+from amity.config.run import Run
+from amity.federation.events import Listener, Stream
+
+if TYPE_CHECKING:
+    from amity.api import Job
+    from amity.prepare import Prepared
+
+Plan = Sequence[tuple[Run, Path]]
+"""Runs, and the directory of each."""
+
+_log = logging.getLogger("amity.cli")
+
+
+def run_all(plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None) -> None:
+    """Run all that was planned, showing how it goes on; then report."""
+    from amity import api
+
+    logs.log_torch()
+    jobs = [api.Job(run, place) for run, place in plan]
+    shows = api.Shows(watch=watched, fetching=shown_fetching, prepared=_told, stopped=_stopped)
+    results = api.run_each(jobs, resume=resume, force=force, data_dir=data_dir, note=note, shows=shows)
+    records = [result.record for result in results]  # and not the models of all
+    report.report(records, target / "report.html")
+    if len(records) > 1:
+        report.write_results(records, target)
+
+
+def _told(prepared: Sequence[Prepared]) -> None:
+    """Say and log what there is to know before the first of these begins."""
+    silos = prepared[0].silos
+    _log.info("data %s, %d silos, sha256 %s", silos.data, len(silos.silos), silos.sha256)
+    for ready in prepared:
+        _log.info("%s: resolved configuration %s", ready.run.method, json.dumps(ready.run.table(), default=str))
+    columns = [silos.columns] if silos.columns else []
+    for text in dict.fromkeys([*columns, *(text for ready in prepared for text in ready.notes)]):
+        note(text)
+
+
+@contextmanager
+def watched(prepared: Prepared) -> Iterator[Listener]:
+    """Show and log the events of a run."""
+    _log.info("%s: running", prepared.run.method)
+    with shown(prepared.run) as listener:
+        yield Stream(listener, logs.log_event)
+    _log.info("%s: finished", prepared.run.method)
+
+
+def _stopped(job: Job) -> None:
+    """Say that a run was interrupted, and how to go on with it."""
+    from amity import record
+
+    there = job.out is not None and record.holds_run(job.out)
+    what = f"{job.out} is readable" if there else "nothing was written yet"
+    err.print(escape(f"interrupted: {what}, and this continues it: {_again()}"), highlight=False, soft_wrap=True)
+
+
+def _again() -> str:
+    """Return the command that was given, so that it goes on with what is there."""
+    words = [word for word in sys.argv[1:] if word not in ("--force", "--resume")]
+    return shlex.join(["amity", *words, "--resume"])

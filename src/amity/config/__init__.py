@@ -1,0 +1,1 @@
+"""The description of a run, and the way in which options are declared."""

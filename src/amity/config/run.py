@@ -1,0 +1,277 @@
+"""`Run`, the description of a run. The command line, its help, config files and the Python API all come from it.
+
+No torch here: `amity --help` must answer at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from amity.config.options import check, fields_of, option, unknown
+from amity.errors import InputError
+
+MANY = 10**6
+"""The largest number of rounds or epochs that is taken for a number and not for a slip of the hand."""
+
+
+@dataclass(frozen=True)
+class Participation:
+    """The silos that take part in each round, and how long they train.
+
+    >>> amity.Run("fedavg", participation=0.5, epochs=2).who == amity.Participation(0.5, epochs=2)
+    True
+    """
+
+    participation: float = option(1.0, "share of the silos sampled in each round", above=0, at_most=1)
+    drop: float = option(0.0, "share of the sampled silos that drop out; at least one stays", at_least=0, below=1)
+    drop_phase: Literal["before", "after"] = option("before", "they drop before training, or lose their upload after")
+    epochs: int = option(5, "local epochs per round", symbol="E", at_least=1, at_most=MANY, per_method=True)
+    local_epochs_range: tuple[int, int] | None = None  # each silo's own epochs, redrawn every round
+
+    def __post_init__(self) -> None:
+        check(self)
+        low, high = self.local_epochs_range or (1, 1)
+        if not 1 <= low <= high <= MANY:
+            raise InputError(f"local_epochs_range needs 1 <= LO <= HI <= {MANY}, got {low}:{high}: try 1:9")
+
+
+def _borrowed(name: str) -> Any:
+    """Return an option of Participation as a field of `Run`, so that it is declared once."""
+    source = fields_of(Participation)[name]
+    return field(default=source.default, metadata=source.metadata)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: a method on a federation. `auto` values follow the method's own protocol.
+
+    >>> run = amity.Run("fedamp", data="digits", clients=20, rounds=15, settings={"sigma": 50.0})
+    >>> run.epochs, run.batch
+    (5, 'auto')
+    """
+
+    method: str = option("heurfedamp", "the method")
+    data: str = option("digits", "data set (see `amity data list`), or folder:PATH for your own silos", deals=True)
+    setting: str = option(
+        "auto",
+        "how the data fall to the silos, NAME or NAME:key=value,key=value (see `amity settings`); "
+        "auto: natural silos, else practical",
+        deals=True,
+    )
+    clients: int | Literal["auto"] = option(
+        "auto",
+        "number of silos; auto: as many as the data come in, else the setting's own",
+        symbol="m",
+        at_least=1,
+        deals=True,
+    )
+    per_silo: int = option(0, "at most this many training examples per silo, a random part; 0 for all", at_least=0)
+    test_fraction: float = option(
+        0.2, "share of each silo's data held out where they bring no test part", above=0, below=1, deals=True
+    )
+    labels: Literal["auto", "classes", "quantities"] = option(
+        "auto",
+        "what the labels of folder:PATH are; auto: quantities (regression) if one has a fraction or they hardly repeat",
+        deals=True,
+    )
+    label: str = option(
+        "auto",
+        "column of the labels in tables of folder:PATH; auto: the one called label, target, y, outcome or class",
+        deals=True,
+    )
+    drop_column: str = option(
+        "none",
+        "columns of such tables to leave out, comma-separated (a name with a comma in double quotes); may be repeated",
+        deals=True,
+        repeatable=True,
+    )
+    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18; auto picks by the data")
+    rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY, on_resume="grow")
+    epochs: int = _borrowed("epochs")
+    batch: int | Literal["auto"] = option(
+        "auto",
+        "batch size; auto: the method's, at most a third of the median silo",
+        symbol="B",
+        at_least=1,
+        at_most=2**31,
+        per_method=True,
+        follows_method=True,
+    )
+    lr: float | Literal["auto"] = option(
+        "auto", "rate of local training", above=0, per_method=True, follows_method=True
+    )
+    lr_decay: float = option(
+        1.0, "the rate is multiplied by this after every round", above=0, at_most=1, per_method=True
+    )
+    optimizer: Literal["auto", "adam", "sgd"] = option(
+        "auto", "optimiser of local training", per_method=True, follows_method=True
+    )
+    momentum: float | Literal["auto"] = option(
+        "auto",
+        "momentum of sgd; auto: the method's own, 0 in most",
+        at_least=0,
+        below=1,
+        per_method=True,
+        follows_method=True,
+    )
+    val_fraction: float | Literal["auto"] = option(
+        "auto",
+        "share of each silo's training data set aside; auto: what the method needs",
+        at_least=0,
+        below=1,
+        follows_method=True,
+    )
+    evaluate_every: int = option(
+        1,
+        "rounds between evaluations, the last round always has one; others cost no evaluation",
+        at_least=1,
+        on_resume="free",
+    )
+    train_loss: bool = option(False, "measure the loss on training data too, without any penalty, when evaluating")
+    init_from: str = option("none", "start from the weights in this safetensors file")
+    seed: int = option(0, "seed of data split, first weights and every random draw", at_least=0, deals=True)
+    workers: int | Literal["auto"] = option(
+        "auto",
+        "threads, or processes with ray; auto: all cores; results do not depend on it",
+        at_least=1,
+        on_resume="free",
+        neutral=True,
+    )
+    engine: Literal["auto", "loop", "stacked", "memory", "ray"] = option(
+        "auto",
+        "loop: silos one by one; stacked: small dense models all at once, equal up to rounding; auto: by the model; "
+        "memory: one by one, every message as bytes; ray: one by one in processes of a Ray cluster",
+        on_resume="free",
+        neutral=True,
+    )
+    ray_address: str = option(
+        "local",
+        "the Ray cluster: local starts one for this run, auto joins a running one",
+        on_resume="free",
+        neutral=True,
+    )
+    matrix_dir: str = option(
+        "none", "keep matrices of models in memory-mapped files in this directory", on_resume="free", neutral=True
+    )
+    device: str = option("cpu", "where to compute: cpu, cuda, cuda:1, mps", neutral=True)
+    participation: float | Literal["auto"] = option(
+        "auto", "share of the silos sampled in each round; auto: the setting's own, 1 in most", above=0, at_most=1
+    )
+    drop: float = _borrowed("drop")
+    drop_phase: Literal["before", "after"] = _borrowed("drop_phase")
+    local_epochs_range: str = option("none", "LO:HI: every silo draws its own number of epochs in each round")
+    checkpoint_every: int | Literal["auto"] = option(
+        "auto",
+        "rounds between checkpoints, 0 for none before the end; auto: by size",
+        at_least=0,
+        on_resume="free",
+        neutral=True,
+    )
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the method's own options
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not isinstance(self.settings, Mapping) or not all(isinstance(key, str) for key in self.settings):
+            raise InputError(f"settings are a method's options by name, got {self.settings!r}: try {{'sigma': 50.0}}")
+        _ = self.who  # refuse a bad range now, not in round 1
+        _ = self.dropped
+
+    @property
+    def who(self) -> Participation:
+        """The silos that take part in each round, and how long they train."""
+        span = None if self.local_epochs_range == "none" else _span(self.local_epochs_range)
+        share = 1.0 if self.participation == "auto" else self.participation
+        return Participation(share, self.drop, self.drop_phase, self.epochs, span)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The names of the columns that are left out."""
+        return () if self.drop_column == "none" else _names(self.drop_column)
+
+    def table(self) -> dict[str, Any]:
+        """Return the run as a config file holds it: its options, then those of the method under [set]."""
+        flat = {name: getattr(self, name) for name in fields_of(Run)}
+        return {**flat, "set": dict(self.settings)}
+
+
+def _span(text: str) -> tuple[int, int]:
+    low, colon, high = text.partition(":")
+    if colon and all(part.isascii() and part.strip().isdigit() for part in (low, high)):
+        low, high = (part.strip().lstrip("0")[:20] or "0" for part in (low, high))  # what is too large is refused later
+        return int(low), int(high)
+    raise InputError(f"local_epochs_range needs LO:HI, two whole numbers, got {text!r}: try 1:9")
+
+
+MOST_SEEDS = 1000
+
+
+def seeds_of(text: str) -> list[int]:
+    """Read seeds as the command line takes them: 0:5 for 0, 1, 2, 3, 4, or a list such as 0,3,7."""
+    low, colon, high = text.partition(":")
+    words = [word.strip() for word in ((low, high) if colon else text.split(","))]
+    if all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
+        numbers = [int(word) for word in words]
+        if not colon:
+            return checked_seeds(numbers)
+        if 0 < numbers[1] - numbers[0] <= MOST_SEEDS:
+            return list(range(*numbers))
+    raise InputError(
+        f"seeds needs FIRST:END, whole numbers of which END itself is left out, or a list, got {text!r}: "
+        "try 0:5 or 0,1,2"
+    )
+
+
+def checked_seeds(seeds: Iterable[int]) -> list[int]:
+    """Return the seeds as a list; refuse an empty one, and any seed that comes twice."""
+    found = list(seeds)
+    whole = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in found)
+    if not whole or not found or len(set(found)) < len(found) or len(found) > MOST_SEEDS:
+        rule = f"seeds needs different whole numbers >= 0, from 1 to {MOST_SEEDS} of them"
+        raise InputError(f"{rule}, got {found!r:.80}: try range(5)")
+    return found
+
+
+def seed_directory(parent: Path, seed: int) -> Path:
+    """Return the directory of one seed's run, beside those of the other seeds."""
+    return parent / f"seed-{seed}"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names in a comma list, which is written like a line of a csv file."""
+    try:
+        found = tuple(name.strip() for row in csv.reader([text], skipinitialspace=True, strict=True) for name in row)
+    except csv.Error as error:
+        raise InputError(
+            f'drop_column needs names with commas between, got {text!r} ({error}): try id,name or "a, b",id'
+        ) from None
+    if not found:
+        raise InputError(f"drop_column needs names of columns, got {text!r}: try id,name, or none")
+    return found
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """Read a config file: a run's options by name, the method's under [set]; `methods` for a comparison."""
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the config file {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"the config file {path} is not valid TOML: {error}") from None
+    for key, value in content.items():
+        if key not in (*fields_of(Run), "methods", "seeds", "set"):
+            raise unknown(f"key in {path}:", key, [*fields_of(Run), "methods", "seeds", "set"])
+        if (key == "set") != isinstance(value, dict):
+            raise InputError(f"in {path} method options stand in the table [set], all other keys above it: move {key}")
+    named = [content.get("method", ""), *_listed(content.get("methods", []))]
+    if not all(isinstance(name, str) for name in named):
+        raise InputError(f"in {path} method is a name and methods a list of names: put them in quotes")
+    return content
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [None]

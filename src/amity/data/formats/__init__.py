@@ -1,0 +1,1 @@
+"""File formats: each file turns the bytes of one format into arrays, and refuses what is damaged."""

@@ -1,0 +1,1 @@
+"""Settings: the rules by which a data set falls to silos, one file per rule or paper."""

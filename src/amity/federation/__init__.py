@@ -1,0 +1,1 @@
+"""A federation: two sides, and the messages between them."""

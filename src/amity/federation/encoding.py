@@ -1,0 +1,136 @@
+"""The one encoding of messages, for every engine: JSON for what is small, safetensors for what is large.
+
+What comes from elsewhere is trusted in no part: a message of an unknown kind, with other fields or of other types than
+its own, cut short or with something added, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from amity.contract import State
+from amity.errors import RefusedUpload
+from amity.federation.messages import VERDICTS, Answer, Blame, Commit, Failed, Measured, Message, Train, Upload
+
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(Answer))}
+
+MAGIC = b"amity/1\n"
+_TENSORS = ("down", "values")  # the fields that hold tensors
+
+LONGEST_HEADER = 1 << 20  # bytes; a header holds a few numbers and words
+
+
+def encode(message: Message | Answer) -> bytes:
+    """The bytes of a message: a line that says the version, a JSON header with its length, then tensors (safetensors).
+
+    Raises TypeError or ValueError where a value is none that can be sent.
+    """
+    header: dict[str, Any] = {"message": type(message).__name__}
+    tensors: State = {}
+    for name, value in message._asdict().items():
+        if name in _TENSORS and value is not None:
+            header[name] = {"tensors": sorted(value)}
+            tensors |= {f"{name}/{key}": _sendable(key, item) for key, item in value.items()}
+        else:
+            header[name] = value
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return MAGIC + len(text).to_bytes(4, "big") + text + safetensors.torch.save(_apart(tensors))
+
+
+def _sendable(key: object, value: object) -> Tensor:
+    """A tensor as it is sent: in main memory, row by row."""
+    if not isinstance(key, str) or not isinstance(value, Tensor):
+        raise TypeError(f"{key!r} is no name of a tensor, or is none")
+    if value.layout is not torch.strided or value.is_meta or value.is_quantized or value.is_complex():
+        raise ValueError(f"{key} is no dense tensor of real numbers")
+    if value.requires_grad:
+        raise ValueError(f"{key} still carries gradients")
+    return value.cpu().contiguous()
+
+
+def decode(content: bytes) -> Message | Answer:
+    """The message of these bytes. Whatever is no message is refused, without being trusted in any part."""
+    try:
+        if content[: len(MAGIC)] != MAGIC:
+            raise ValueError("it does not begin as a message of this version")
+        start = len(MAGIC) + 4
+        length = int.from_bytes(content[len(MAGIC) : start], "big")
+        if length > LONGEST_HEADER or start + length > len(content):
+            raise ValueError("its header is cut short or too long")
+        header = json.loads(content[start : start + length])
+        kind = KINDS[header.pop("message")]
+        # Clones: what lies inside other bytes may be aligned otherwise, and sums of it then differ in the last bit.
+        found = {key: value.clone() for key, value in safetensors.torch.load(content[start + length :]).items()}
+        return _checked(kind, header, found)
+    except (KeyError, TypeError, ValueError, AttributeError, SafetensorError, RecursionError) as error:
+        reason = f"a message cannot be read ({error})"
+        raise RefusedUpload(f"{reason}: it is cut short, damaged or of another version") from None
+
+
+_WANTED: dict[str, tuple[type, ...]] = {
+    "run": (str,),
+    "round": (int,),
+    "silo": (int,),
+    "document": (str,),
+    "member": (str,),
+    "layout": (str,),
+    "asked": (int,),
+    "pending": (int, type(None)),
+    "examples": (int,),
+    "seconds": (float, int),
+    "name": (str,),
+    "size": (int,),
+    "group": (int, type(None)),
+    "main": (float, int),
+    "loss": (float, int),
+    "metrics": (dict,),
+    "val": (float, int, type(None)),
+    "train_loss": (float, int, type(None)),
+    "failed": (bool,),
+    "words": (str,),
+    "verdict": (str, type(None)),
+    "blame": (str,),
+}
+
+
+def _checked(kind: type[Any], header: dict[str, Any], tensors: State) -> Message | Answer:
+    """A message of this kind, with exactly its fields, each of its type."""
+    if set(header) != set(kind._fields):
+        raise ValueError(f"a {kind.__name__} has the fields {', '.join(kind._fields)}")
+    fields: dict[str, Any] = {}
+    for name, value in header.items():
+        if name in _TENSORS:
+            fields[name] = None if value is None else {key: tensors.pop(f"{name}/{key}") for key in value["tensors"]}
+            continue
+        if type(value) not in _WANTED[name]:
+            raise ValueError(f"{name} is no {_WANTED[name][0].__name__}")
+        fields[name] = value
+    if tensors:
+        raise ValueError("it brings tensors that its header does not name")
+    if (fields.get("verdict") or "accepted") not in VERDICTS or fields["round"] < 0 or fields["silo"] < 0:
+        raise ValueError("a number or a word is out of range")
+    if kind is Measured and not all(isinstance(number, (int, float)) for number in fields["metrics"].values()):
+        raise ValueError("metrics are numbers")
+    if kind is Commit and fields["verdict"] is None or kind is Failed and fields["blame"] not in get_args(Blame):
+        raise ValueError("a word is out of range")
+    if kind is Train and fields["down"] is None or kind is Upload and fields["values"] is None:
+        raise ValueError("tensors are missing")
+    message: Message | Answer = kind(**fields)
+    return message
+
+
+def _apart(tensors: State) -> State:
+    """The same tensors, those that share storage with another copied: a file of tensors holds each by itself."""
+    seen: set[int] = set()
+    out = {}
+    for key, value in tensors.items():
+        place = value.untyped_storage().data_ptr()
+        out[key] = value.clone() if place in seen else value
+        seen.add(place)
+    return out

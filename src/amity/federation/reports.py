@@ -1,0 +1,88 @@
+"""What the server's side reports of a run, round by round."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from amity.contract import Download, Model, Pick, State, nbytes
+from amity.federation.messages import Measured, Verdict
+
+
+class Settled(NamedTuple):
+    """The last round in which a silo was asked, and what became of its upload."""
+
+    round: int
+    verdict: Verdict
+
+
+class Progress(NamedTuple):
+    """The server after a round: all that it needs to continue. No silo's state is part of it."""
+
+    round: int
+    server: State
+    settled: Mapping[int, Settled] = {}  # silo -> what it has to be told, should it ask
+    left: frozenset[int] = frozenset()  # silos that have left for good
+
+
+class Round(NamedTuple):
+    """What is known of a round when it is over.
+
+    The engines report it, for whoever calls them directly; `amity.run` records it as a line of `Result.lines`.
+
+    >>> [name for name in amity.Round._fields if name.startswith("bytes")]
+    ['bytes_up', 'bytes_down', 'bytes_eval']
+    """
+
+    round: int
+    scores: list[Measured] | None  # one per silo, absent ones too; None in a round without evaluation
+    took_part: list[int]  # silos whose upload was accepted
+    dropped: dict[int, str]  # silo -> why ("dropped before training", "upload refused: params not finite", ...)
+    epochs: dict[int, int]  # silo -> local epochs, for those that trained
+    bytes_up: int  # of accepted uploads
+    bytes_down: int
+    bytes_eval: int
+    seconds: dict[str, float]  # phase -> wall time
+    weights: Tensor | None  # [m, m] collaboration weights, NaN rows for silos that were not asked
+    progress: Progress
+    warnings: list[str]
+    holds: list[str] | None = None  # which model each silo chose to hold, where the method lets it choose
+    executed: Literal["loop", "stacked"] = "loop"  # one silo after the other, or all as rows of one matrix
+    clouds: Mapping[int, Model] | None = None  # silo -> the cloud model that it was sent, where these are kept
+
+
+def weights_of(down: Download, asked: Tensor, relations: Tensor | None, clients: int) -> Tensor | None:
+    """The collaboration weights of a round: those that silos learn, else those that the server mixed with."""
+    if relations is not None:
+        return relations.double()
+    if down.weights is None:
+        return None
+    out = torch.full((clients, clients), torch.nan, dtype=torch.float64)
+    return out.index_copy(0, asked, down.weights.double())
+
+
+def sent_bytes(down: Download, receivers: int) -> int:
+    """Bytes on the wire of a download to so many silos."""
+    each = 0
+    for value in down.each.values():
+        if isinstance(value, Pick):
+            each += value.chosen.numel() * value.rows[0].numel() * value.rows.element_size()
+        else:
+            each += value.numel() * value.element_size()
+    return receivers * nbytes(down.shared) + each
+
+
+class Watch:
+    """Wall time per phase."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.laps[phase], self._last = now - self._last, now

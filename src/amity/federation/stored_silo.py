@@ -1,0 +1,225 @@
+"""A silo that survives: its state lies in a folder of its own, so that a process that was killed goes on where it was.
+
+Every turn is written before it is answered, and so is every verdict before it is confirmed: write aside, fsync, rename.
+What was there before the last turn is kept until the next one is saved, since a server may come back from an older
+checkpoint. The same question asked again gets the stored answer: no round is trained twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, NamedTuple, TypedDict
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from amity.contract import Silo, State
+from amity.errors import DamagedFile, InputError
+from amity.federation.encoding import encode
+from amity.federation.messages import Answer, Message, Train, Upload, Verdict
+from amity.federation.plan import Plan
+from amity.federation.secrets import Secret
+from amity.federation.silo import Kept, Pending, SiloSide
+
+NEW, CURRENT, OLD = "new", "current", "old"
+FACTS = "standing.json"
+
+
+class Facts(TypedDict):
+    """What `standing.json` holds: where the silo stands, and a hash of each file beside it."""
+
+    run: str
+    committed: int
+    turn: int | None  # the round of the last turn
+    before: int | None  # the round that was committed before it
+    question: str | None  # a hash of the download that it answers
+    settled: bool  # whether it is known what became of its upload
+    kept: int | None
+    files: dict[str, str]
+
+
+class LastTurn(NamedTuple):
+    """The last turn, with all that is needed to answer it again or to take it back."""
+
+    round: int
+    base: int  # the round that was committed before it
+    before: State
+    after: State
+    upload: State
+    question: str
+    settled: bool
+
+
+class StoredSilo(SiloSide):
+    """A silo whose state lies in a folder. One process at a time may hold it."""
+
+    def __init__(self, plan: Plan, client: int, silo: Silo, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._folder = folder
+        self._lock = _locked(folder / "lock")
+        super().__init__(plan, client, silo, secret=Secret.kept_in(folder / "secret"))
+        self.last: LastTurn | None = None
+        self._load()
+
+    def close(self) -> None:
+        """Let another process hold the folder."""
+        self._lock.close()
+
+    def answer(self, message: Message) -> Answer:
+        """Do what a message asks for, and save what came of it before it is answered."""
+        if isinstance(message, Train):
+            return self._train(message)
+        before, state = (self.committed, self.pending, self.kept), self.state
+        answer = super().answer(message)
+        if (self.committed, self.pending, self.kept) != before or self.state is not state:  # it grows with newcomers
+            self._save()
+        return answer
+
+    def _train(self, message: Train) -> Answer:
+        """Take a turn, or give the stored answer to a question that was asked before."""
+        question = hashlib.sha256(encode(message)).hexdigest()
+        last = self.last
+        if last is not None and not last.settled and last.round == message.round:
+            if last.question == question:
+                return Upload(*message[:3], last.upload)
+            self.pending = None  # the server has forgotten what it asked, and asks something else
+        if self.pending is not None and self.pending.round != message.round:
+            raise InputError(
+                f"silo {self.name} does not know what became of its upload of round {self.pending.round}, "
+                f"got round {message.round}: say it first"
+            )
+        before, base = self.state, self.committed
+        answer = super().answer(message)
+        assert isinstance(answer, Upload) and self.pending is not None
+        self.last = LastTurn(message.round, base, before, self.pending.after, answer.values, question, settled=False)
+        self._save()
+        return answer
+
+    def commit(self, round: int, verdict: Verdict) -> None:
+        if self.pending is None and self.committed == round:
+            return  # told before
+        super().commit(round, verdict)
+        if self.last is not None:
+            self.last = self.last._replace(settled=True)
+
+    def settle(self, round: int, asked: int, verdict: Verdict | None) -> None:
+        """Agree with a server that comes back, also from the checkpoint before its last."""
+        last = self.last
+        if last is not None and self.committed == last.round > round and last.base <= round:
+            self.state, self.committed = last.before, last.base
+            self.pending = Pending(last.round, last.after)
+            self.last = last._replace(settled=False)
+            self._scored = None
+            return
+        if self.pending is not None and self.pending.round > round:
+            return  # the question will come again, and its answer is here
+        super().settle(round, asked, verdict)
+
+    def _save(self) -> None:
+        """Write aside, make sure that it is on disk, and put it in place of what was there."""
+        new = self._folder / NEW
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        tensors = {"state": self.state}
+        if self.last is not None:
+            tensors |= {"before": self.last.before, "after": self.last.after, "upload": self.last.upload}
+        if self.kept is not None:
+            tensors["kept"] = self.kept.state
+            if self.kept.down is not None:
+                tensors["kept-down"] = self.kept.down
+        sums = {}
+        for name, state in tensors.items():
+            file = new / f"{name}.safetensors"
+            save_file({key: value.detach().cpu().contiguous().clone() for key, value in state.items()}, file)
+            sums[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+            _sync(file)
+        facts = Facts(
+            run=self.plan.run,
+            committed=self.committed,
+            turn=None if self.last is None else self.last.round,
+            before=None if self.last is None else self.last.base,
+            question=None if self.last is None else self.last.question,
+            settled=self.last is None or self.last.settled,
+            kept=None if self.kept is None else self.kept.round,
+            files=sums,
+        )
+        (new / FACTS).write_text(json.dumps(facts))
+        _sync(new / FACTS)
+        _sync(new)
+        current, old = self._folder / CURRENT, self._folder / OLD
+        if current.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            current.rename(old)
+        new.rename(current)
+        _sync(self._folder)
+
+    def _load(self) -> None:
+        """Go on from what is on disk; from what was there before, where a crash came between two names."""
+        current, old = self._folder / CURRENT, self._folder / OLD
+        if not current.exists():
+            if not old.exists():
+                return
+            old.rename(current)
+        facts = _facts(current)
+        if facts["run"] != self.plan.run:
+            raise InputError(
+                f"{self._folder} holds the state of run {facts['run']!r}, got {self.plan.run!r}: give another folder"
+            )
+        found = {name.removesuffix(".safetensors"): _tensors(current / name) for name in facts["files"]}
+        self.begin(found["state"], facts["committed"])
+        if facts["turn"] is not None:
+            parts = found["before"], found["after"], found["upload"]
+            self.last = LastTurn(facts["turn"], facts["before"] or 0, *parts, facts["question"] or "", facts["settled"])
+            if not facts["settled"]:
+                self.pending = Pending(self.last.round, self.last.after)
+        if facts["kept"] is not None:
+            self.kept = Kept(facts["kept"], found["kept"], found.get("kept-down"))
+
+
+def _facts(folder: Path) -> Facts:
+    """What is written of a state, seen to be whole."""
+    try:
+        facts: Facts = json.loads((folder / FACTS).read_bytes())
+        for name, digest in facts["files"].items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+                raise DamagedFile(f"{folder / name} is not as it was written: bring back a copy of {folder.parent}")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        if isinstance(error, DamagedFile):
+            raise
+        raise DamagedFile(f"{folder / FACTS} cannot be read ({error}): bring back a copy of {folder.parent}") from None
+    return facts
+
+
+def _tensors(file: Path) -> State:
+    try:
+        # Clones: a memory-mapped tensor may be aligned otherwise, and sums of it then differ in the last bit.
+        return {key: value.clone() for key, value in load_file(file).items()}
+    except (OSError, SafetensorError) as error:
+        raise DamagedFile(f"{file} cannot be read ({error}): bring back a copy of its folder") from None
+
+
+def _locked(file: Path) -> IO[bytes]:
+    """A lock that goes with the process, however it ends; an orphan may still be at work."""
+    handle = file.open("ab")
+    with suppress(ImportError):
+        import fcntl
+
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.close()
+            raise InputError(f"another process holds {file.parent}: wait for it, or end it") from None
+    return handle
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

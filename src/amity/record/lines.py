@@ -1,0 +1,65 @@
+"""The lines of `rounds.jsonl`: one per round, each with a check that goes on from the one before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from amity.errors import DamagedFile
+from amity.record.checksums import FIRST, Check, Sums, checked, damaged, has_check
+from amity.record.contents import Line
+from amity.record.files import load_bytes, parse_json
+from amity.record.shapes import is_line
+
+Lines = tuple[list[Line], list[Check | None]]
+
+
+def read_lines(path: Path, silos: int, written: Sums | None, *, must: bool) -> Lines:
+    """Return the rounds on disk and their checks. A last line that a crash cut off is left out.
+
+    `written`: what is known of rounds that are there. `must`: whether every line must have its check.
+    """
+    if not path.exists() and not must:
+        return [], []
+    *raws, tail = load_bytes(path).split(b"\n")
+    lines: list[Line] = []
+    checks: list[Check | None] = []
+    for number, raw in enumerate([*raws, tail] if tail else raws, start=1):
+        try:
+            line, check = _parsed(path, raw, number, _last(checks), must)
+        except DamagedFile:
+            if number > len(raws) or (number == len(raws) and not tail and not must):
+                break
+            raise
+        if not is_line(line, silos) or line["round"] != number:
+            raise DamagedFile(f"{path} line {number} is not round {number}: the run cannot be read")
+        lines.append(line)
+        checks.append(check)
+    _compare(path, checks, written)
+    return lines, checks
+
+
+def _parsed(path: Path, raw: bytes, number: int, before: Check, must: bool) -> tuple[object, Check | None]:
+    check = checked(raw, before)
+    if check is None and (must or has_check(raw)):
+        raise damaged(Path(f"{path} line {number}"))
+    line = parse_json(Path(f"{path} line {number}"), raw)
+    if check is not None:
+        line.pop("check")  # a line that has a right one was written as an object
+    return line, check
+
+
+def _last(checks: list[Check | None]) -> Check:
+    return checks[-1] or FIRST if checks else FIRST
+
+
+def _compare(path: Path, checks: list[Check | None], written: Sums | None) -> None:
+    """Refuse rounds that are fewer than, or not, those that were written."""
+    if written is None or not written.rounds:
+        return
+    if len(checks) < written.rounds:
+        raise DamagedFile(
+            f"{path} ends at round {len(checks)}, {written.rounds} were written: rounds were lost, --force runs it anew"
+        )
+    check = checks[written.rounds - 1]
+    if check is None or check.lines != written.check:
+        raise damaged(path)

@@ -1,0 +1,75 @@
+"""The line of `rounds.jsonl` that an engine's report of a round becomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from amity import statistics
+from amity.federation.messages import Measured
+from amity.federation.reports import Round
+from amity.record.contents import Line, MainScore, Scored
+from amity.record.files import plain
+
+NAMED = 5  # silos with a warning of their own, if their models have failed
+
+
+def line_of(round: Round, silos: Sequence[str], main: MainScore) -> Line:
+    """Return what is recorded of a round. `main`: the score that rounds are compared by."""
+    number = math.nan
+    if round.weights is not None:
+        numbers = statistics.collaborators(round.weights.detach().cpu().numpy())
+        number = statistics.mean(numbers.tolist())
+    line: Line = {
+        "round": round.round,
+        **_scored(round.scores, main),  # type: ignore[typeddict-item]  # it has no "holds", which comes last
+        "bytes_up": round.bytes_up,
+        "bytes_down": round.bytes_down,
+        "bytes_eval": round.bytes_eval,
+        "seconds": dict(round.seconds),
+        "executed": round.executed,
+        "took_part": [silos[client] for client in round.took_part],
+        "dropped": {silos[client]: why for client, why in round.dropped.items()},
+        "epochs": {silos[client]: epochs for client, epochs in round.epochs.items()},
+        "collaborators": number,
+        "warnings": [*round.warnings, *_failures(round.scores, silos)],
+    }
+    if round.holds is not None:
+        line["holds"] = dict(zip(silos, round.holds, strict=True))
+    return cast(Line, plain(line))
+
+
+def _failures(scores: Sequence[Measured] | None, silos: Sequence[str]) -> list[str]:
+    """Return warnings about silos that are left with a model that says nothing. Finite outputs have a finite loss."""
+    if scores is None:
+        return []
+    failed = [silo for silo, score in zip(silos, scores, strict=True) if score.failed]
+    advice = "it counts as failed; training diverges, try a smaller rate"
+    if len(failed) > NAMED:
+        return [f"{len(failed)} silos' models are not finite, silo {failed[0]}'s among them: each {advice[3:]}"]
+    return [f"silo {silo}'s model is not finite: {advice}" for silo in failed]
+
+
+def _scored(scores: Sequence[Measured] | None, main: MainScore) -> Scored:
+    """Return what a line says of the silos' models. The order of the keys is part of the format."""
+    if scores is None:
+        nothing: Scored = {"mean": None, "worst": None, "val": None, "metrics": None}
+        nothing[main] = None
+        nothing |= {"loss": None, "train_loss": None, "per_silo": None}
+        return nothing
+    counts = [score.examples for score in scores]
+    values: list[float | None] = [score.main for score in scores]
+    known = [score.main for score in scores]
+    per_silo = {name: [score.metrics[name] for score in scores] for name in scores[0].metrics if name != main}
+    scored: Scored = {
+        "mean": statistics.mean(known),
+        "worst": statistics.worst(known),
+        "val": statistics.mean([math.nan if score.val is None else score.val for score in scores]),
+        "metrics": {name: statistics.mean(values) for name, values in per_silo.items()},
+    }
+    scored[main] = values
+    scored["loss"] = [s.loss / n if n else math.nan for s, n in zip(scores, counts, strict=True)]
+    scored["train_loss"] = None if scores[0].train_loss is None else [score.train_loss for score in scores]
+    scored["per_silo"] = {name: [float(f"{value:.6g}") for value in values] for name, values in per_silo.items()}
+    return scored

@@ -1,0 +1,70 @@
+"""The results of one run with several seeds, as Python users get them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from amity import record, statistics
+from amity.errors import InputError
+from amity.learn.metrics import TITLES
+from amity.statistics import Seeds
+
+if TYPE_CHECKING:
+    from amity.result import Result
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """The results of a run that was repeated with several seeds: each one, and mean and deviation over all.
+
+    >>> run = amity.Run("separate", data="digits", clients=2, rounds=1, epochs=1)
+    >>> repeats = amity.run(run, seeds=[0, 1])
+    >>> list(repeats.results), repeats[1].summary["seed"]
+    ([0, 1], 1)
+    """
+
+    results: dict[int, Result]  # by seed
+
+    def __getitem__(self, seed: int) -> Result:
+        """Return the result of one seed."""
+        if seed not in self.results:
+            raise InputError(f"the seeds are {', '.join(map(str, self.results))}, got {seed!r}: take one of these")
+        return self.results[seed]
+
+    @property
+    def best(self) -> Seeds:
+        """The mean test score of the delivered models, in percent, over seeds."""
+        return self._over(lambda result: result.best)
+
+    @property
+    def bmta(self) -> Seeds:
+        """The best mean test accuracy over rounds, which chooses on test data, as papers report it, over seeds."""
+        return self._over(lambda result: result.bmta)
+
+    @property
+    def scores(self) -> dict[str, Seeds]:
+        """Each silo's score with the model that is delivered, in percent, over seeds.
+
+        Of silos that every seed deals anew, a name stands for another silo in each: read their mean alone.
+        """
+        names = next(iter(self.results.values())).scores
+        return {name: self._over(lambda result, name=name: result.scores[name]) for name in names}  # type: ignore[misc]
+
+    @property
+    def summary(self) -> record.MethodResults:
+        """Every number over seeds, as `results.json` has it."""
+        return record.over_seeds([result.summary for result in self.results.values()])
+
+    def _over(self, number: Callable[[Result], float]) -> Seeds:
+        return statistics.over_seeds([number(result) for result in self.results.values()])
+
+    def __str__(self) -> str:
+        first = next(iter(self.results.values())).summary
+        score = TITLES[first["score"]]
+        head = f"{first['method']} on {first['data']}, {first['setting']}: {len(self.results)} seeds"
+        lines = [f"  seed {seed}: {result.best:.2f} %" for seed, result in self.results.items()]
+        return "\n".join([head, f"  mean test {score} of the delivered models {self.best} %", *lines])
+
+    __repr__ = __str__

@@ -1,0 +1,69 @@
+"""`amity methods`, `amity datasets` and `amity settings`: what there is, and what a setting deals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Amity, refused, tree, worked
+
+from amity import deal, load
+from amity.data import SETTINGS, SOURCES
+from amity.data.settings.registry import options_of as setting_options
+from amity.methods import METHODS, options_of
+
+
+def test_methods_are_listed_with_paper_and_options(amity: Amity) -> None:
+    said = amity("methods")
+    worked(said)
+    names = [line.split()[0] for line in said.out.splitlines() if line.strip() and not line.startswith(" ")]
+    assert set(METHODS) <= set(names)
+    found = json.loads(amity("methods", "--json").out)
+    assert list(found) == list(METHODS)
+    for name, row in found.items():
+        assert (row["title"], row["paper"]) == (METHODS[name].title, METHODS[name].paper)
+        assert [option["name"] for option in row["options"]] == [option["name"] for option in options_of(name)]
+        assert all(option["help"] and option["rule"] for option in row["options"])
+        assert all(f"{option['name']}={option['default']}" in said.out for option in row["options"])
+
+
+@pytest.mark.parametrize(("command", "table"), [("datasets", SOURCES), ("settings", SETTINGS)])
+def test_data_sets_and_settings_are_listed(amity: Amity, command: str, table: dict[str, Any]) -> None:
+    said = amity(command)
+    worked(said)
+    words = [line.split()[0] for line in said.out.splitlines() if line.strip()]
+    assert set(table) <= set(words)
+    found = json.loads(amity(command, "--json").out)
+    assert list(found) == list(table)
+    assert all(row["title"] and row["description"] for row in found.values())
+
+
+def test_settings_are_listed_with_their_options(amity: Amity) -> None:
+    said = amity("settings").out
+    found = json.loads(amity("settings", "--json").out)
+    for name, row in found.items():
+        assert [option["name"] for option in row["options"]] == [option["name"] for option in setting_options(name)]
+        assert all(f"{option['name']}={option['default']}" in said for option in row["options"])
+    assert (found["many"]["clients"], found["many"]["participation"]) == (500, 0.1)
+
+
+def test_a_setting_can_be_looked_at(amity: Amity, tmp_path: Path) -> None:
+    words = "settings dirichlet:alpha=0.1 --data synthetic --clients 6 --seed 3"
+    said = amity(*words.split(), "--out", "here/picture.html")
+    worked(said)
+    expected = deal(load("synthetic"), "dirichlet:alpha=0.1", 6, seed=3).manifest()
+    assert json.loads(amity(*words.split(), "--json").out) == expected
+    rows = {line.split()[0]: line.split()[1:] for line in said.out.splitlines()}
+    for silo in expected["silos"]:
+        numbers = [sum(silo["train"]), sum(silo["test"]), *silo["train"]]
+        assert rows[silo["name"]] == ["–", *(str(number) if number else "·" for number in numbers)]
+    assert rows["sha256"] == [expected["sha256"]]
+    assert "dirichlet:alpha=0.1,axis=class,min_size=10,test_from=shares on synthetic" in said.out
+    page = (tmp_path / "here" / "picture.html").read_text(encoding="utf-8")
+    assert "Who holds what" in page and "silo-05" in page
+    assert list(tree(tmp_path)) == ["here", "here/picture.html"]
+    refused(amity("settings", "--out", "x.html"), "SETTING")
+    refused(amity("settings", "dirichlet:alpha=0"), "alpha")
+    refused(amity("settings", "iid", "--clients", "none"), "clients")

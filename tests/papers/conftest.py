@@ -1,0 +1,16 @@
+"""The small experiment that tests of running use. With this file here, tests in the folders below find the helpers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_experiment import SMALL
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with one experiment, us/small."""
+    (tmp_path / "from" / "us").mkdir(parents=True)
+    (tmp_path / "from" / "us" / "small.toml").write_text(SMALL)
+    return tmp_path / "from"
