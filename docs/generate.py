@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from amity.data.settings import SETTINGS
-from amity.data.settings import options_of as setting_options
+from amity.data.settings.registry import SETTINGS
+from amity.data.settings.registry import options_of as setting_options
 from amity.methods import METHODS, Entry, build, options_of
 
 ROOT = Path(__file__).parents[1]
@@ -114,7 +114,7 @@ def page() -> str:
 
 def settings_page() -> str:
     by_module: dict[str, list[str]] = {}
-    for name, entry in SETTINGS.items():
+    for name, entry in SETTINGS.built_in.items():  # pages are about Amity's own, whatever else is installed
         by_module.setdefault(entry.make.__module__, []).append(name)
     parts = [SETTINGS_HEAD.rstrip()]
     for module, names in by_module.items():

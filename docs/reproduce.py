@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amity.errors import InputError
-from amity.experiments import reproduce, spec, tables
+from amity.papers import reproduce, spec, tables
+from amity.papers.results import Results
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "experiments" / "results"
@@ -37,19 +38,31 @@ without a GPU. It is made by `docs/reproduce.py`; a test fails when it is not up
 How to read it. The papers leave much unsaid (seeds, splits, rates), and size `cpu` has fewer rounds and epochs than the
 papers: compare the order of the methods, not the digits. BMTA is the papers' number: the best mean test accuracy over
 rounds, which chooses the round on test data; the last round's is beside it. A claim counts as *confirmed* where the
-mean over silos says so in every comparison that was run, and verdicts say what was not run. *Clearly* is p < 0.05 over
-silos after Holm's correction over all comparisons of the claim: Wilcoxon's signed ranks, or Mann and Whitney's ranks
-where settings are compared, whose silos are not the same. Silos of several seeds are dealt anew and count each;
-hospitals, which are the same in every seed, count once: of four no comparison can be clear, whatever is seen.
+mean over silos says so in every comparison that was run, and not clearly if it is clear in none of them; verdicts say
+what was not run.
+
+- *Clearly* is p < 0.05 over silos after Holm's correction over all comparisons of the claim: Wilcoxon's signed ranks,
+  or Mann and Whitney's ranks where settings are compared, whose silos are not the same; exact, ties included. Silos of
+  several seeds are dealt anew and count each; hospitals, which are the same in every seed, count once: of four no
+  comparison can be clear, whatever is seen, and verdicts say *too few silos*.
+- *Equal work*: a fine-tuned model of round k has had k + 1 local trainings, that of other methods k. So fine-tuned
+  methods are compared a round earlier, or the verdict says that they had a training more. Tables show the papers'
+  numbers, with what fine-tuning reaches at equal work below them.
+- *Not counted* is a win of, or over, a run that diverged, or whose attention degenerated into another method's: into
+  separate training, or into one average for all. A defeat counts always.
+- Where a rate or the like was *chosen on validation data*, in short runs, a value with which the long run diverged
+  gives way to the next best.
+
+[metrics.md](metrics.md) has these rules in full.
 """
 
 
-def recorded() -> Iterator[reproduce.Results]:
-    """Every experiment at every size of which something is recorded; those without runs are shown once."""
+def recorded() -> Iterator[Results]:
+    """Yield every experiment at every size of which something is recorded; those without runs come once."""
     for name in spec.names():
         experiment = spec.read(name)
         shown: list[list[Path]] = []  # two sizes may be the same runs
-        for size in experiment.content["sizes"]:
+        for size in experiment.sizes:
             results = reproduce.recorded(experiment, size, RESULTS)
             files = [outcome.path for outcomes in results.outcomes.values() for outcome in outcomes]
             if files and files in shown:
@@ -60,6 +73,7 @@ def recorded() -> Iterator[reproduce.Results]:
 
 
 def page() -> str:
+    """Return the text of docs/reproduce.md."""
     found = [results for results in recorded() if results.size in SHOWN]
     parts = [HEAD.rstrip(), "## The claims at a glance", *_glance(found)]
     papers = list(dict.fromkeys(results.experiment.name.partition("/")[0] for results in found))
@@ -71,7 +85,8 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _glance(found: list[reproduce.Results]) -> Iterator[str]:
+def _glance(found: list[Results]) -> Iterator[str]:
+    """Yield the verdicts on the claims of each experiment, without the comparisons behind them."""
     for results in found:
         lines = list(tables.claims(results, results.columns, briefly=True))
         if lines:
@@ -79,14 +94,17 @@ def _glance(found: list[reproduce.Results]) -> Iterator[str]:
             yield lines[-1]
 
 
-def _experiment(results: reproduce.Results) -> Iterator[str]:
+def _experiment(results: Results) -> Iterator[str]:
+    """Yield the section of one experiment: its heading, tables and figures."""
     experiment = results.experiment
     yield f"## {experiment.id}. {experiment.title}"
     yield from tables.heading(results)
+    if not any(output.kind in ("table", "wilcoxon") for output in experiment.outputs):  # which have the claims
+        yield from tables.claims(results, results.columns)
     folder = RESULTS / experiment.name.partition("/")[0] / results.size
     for output in experiment.outputs:
         if output.kind in tables.KINDS:
-            yield from tables.made(output, results)[0]
+            yield from tables.make(output, results).paragraphs
         elif (folder / f"{output.name}.png").exists():
             place = f"../experiments/results/{folder.relative_to(RESULTS).as_posix()}/{output.name}"
             yield f"![{experiment.title}: {spec.KINDS[output.kind]}]({place}.png)"
@@ -95,12 +113,13 @@ def _experiment(results: reproduce.Results) -> Iterator[str]:
 
 
 def _coverage() -> str:
+    """Return a table of how many runs of each experiment are recorded."""
     body = []
     for name in spec.names():
         experiment = spec.read(name)
         counts = []
         for size in spec.SIZES:
-            if size not in experiment.content["sizes"]:
+            if size not in experiment.sizes:
                 counts.append("")
                 continue
             total = reproduce.total(experiment, size)
@@ -111,8 +130,8 @@ def _coverage() -> str:
 
 
 def outputs() -> None:
-    """Tables and figures of everything that is recorded."""
-    from amity.cli_reproduce import show
+    """Write the tables and figures of everything that is recorded."""
+    from amity.cli.reproduce import show
 
     for results in recorded():
         show(results.experiment, results.size, RESULTS, None)
