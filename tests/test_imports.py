@@ -51,7 +51,13 @@ MEETING_PLACES = {"api", "prepare", "resolve", "running", "silo_process"}  # whe
 MEETING_PLACES |= {"testing"}  # puts methods to their laws over every engine
 
 SILO_SIDE = {"federation/silo.py", "federation/stored_silo.py", "federation/hosting.py", "federation/secrets.py"}
-SERVER_SIDE = {"federation/server.py", "federation/admission.py", "federation/resume.py", "federation/course.py"}
+SERVER_SIDE = {
+    "federation/server.py",
+    "federation/contact.py",
+    "federation/admission.py",
+    "federation/resume.py",
+    "federation/course.py",
+}
 
 
 def part_of(file: Path) -> str:

@@ -27,7 +27,11 @@ from amity.errors import AmityError
 Verdict = Literal["accepted", "lost", "refused"]
 """What became of a silo's upload: it is part of the new server state, it never arrived, or it was not taken."""
 
-Blame = Literal["input", "code", "upload"]
+Blame = Literal["input", "code", "upload", "absent"]
+"""What a failure is put down to: something that was given, code, an upload that is none, or a silo that is away.
+
+The last is said by a carrier about a silo that does not answer, never by the silo.
+"""
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -159,6 +163,14 @@ class Done(NamedTuple):
     silo: int
 
 
+class Left(NamedTuple):
+    """The silo has left the run, with the personal model that it has. It is not asked again."""
+
+    run: str
+    round: int  # the last that it has committed
+    silo: int
+
+
 class Failed(NamedTuple):
     """The silo could not do what it was asked, and why: something given to it, its code, or an upload that is none."""
 
@@ -170,7 +182,7 @@ class Failed(NamedTuple):
 
 
 Message = Describe | Propose | Hello | Train | Commit | Measure | Keep | Joined
-Answer = Described | Standing | Upload | Measured | Done | Failed
+Answer = Described | Standing | Upload | Measured | Done | Left | Failed
 
 
 def measured(run: str, round: int, silo: int, score: Score) -> Measured:
