@@ -220,7 +220,7 @@ def test_all_equals_the_public_names() -> None:
     assert amity.__all__ == sorted(amity.__all__) and len(amity.__all__) <= 30
     assert all(getattr(amity, name).__name__ for name in amity.__all__ if name not in ("Model", "State"))
     submodules = {info.name for info in pkgutil.iter_modules(amity.__path__)}
-    imported_for_itself = {"TYPE_CHECKING", "Any", "annotations", "importlib"}
+    imported_for_itself = {"TYPE_CHECKING", "Any", "annotations", "importlib", "os"}
     public = {name for name in vars(amity) if not name.startswith("_")} - submodules - imported_for_itself
     assert public <= set(amity.__all__)
 
