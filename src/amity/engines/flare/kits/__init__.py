@@ -8,6 +8,7 @@ admission (`admission.py`); the silo makes its kit from it (`site.py`). No priva
 changes no other kit.
 """
 
+from amity.engines.flare.kits.dates import expiries
 from amity.engines.flare.kits.members import Member, members
 from amity.engines.flare.kits.places import (
     admin_kit,
@@ -18,15 +19,18 @@ from amity.engines.flare.kits.places import (
     silo_command,
     silo_name,
 )
+from amity.engines.flare.kits.systemd import systemd_unit
 
 __all__ = [
     "Member",
     "admin_kit",
     "admin_user",
+    "expiries",
     "members",
     "root_certificate",
     "server_command",
     "signing_key",
     "silo_command",
     "silo_name",
+    "systemd_unit",
 ]

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from amity.engines.flare.kits.certificates import (
     Root,
-    fingerprint,
     is_issued_by,
     is_signed,
     load_certificate,
@@ -51,9 +51,9 @@ class Admission:
         """The silo's certificate."""
         return load_certificate(self.certificate)
 
-    def root_fingerprint(self) -> str:
-        """By which people tell one consortium from another."""
-        return fingerprint(public_key(load_certificate(self.root)))
+    def root_key(self) -> rsa.RSAPublicKey:
+        """The root's public key, by whose fingerprint people tell one consortium from another."""
+        return public_key(load_certificate(self.root))
 
 
 def write_admission(admission: Admission, root: Root) -> str:

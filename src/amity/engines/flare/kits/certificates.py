@@ -8,6 +8,7 @@ server's), which FLARE leaves open in its own.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -81,6 +82,11 @@ def fingerprint(key: rsa.RSAPublicKey) -> str:
     digest.update(key.public_bytes(serialization.Encoding.DER, form))
     text = digest.finalize().hex()
     return " ".join(text[start : start + 4] for start in range(0, len(text), 4))
+
+
+def same_fingerprint(told: str, key: rsa.RSAPublicKey) -> bool:
+    """True if this is the fingerprint of the key, however its digits are grouped."""
+    return re.sub(r"[\s:-]", "", told).lower() == fingerprint(key).replace(" ", "")
 
 
 def x509_name(subject: Subject) -> x509.Name:

@@ -14,7 +14,7 @@ from amity.engines.flare.kits.files import read
 from amity.errors import DamagedFile, InputError
 
 FILE = "consortium.toml"
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # FLARE's rule for the names of sites; 64 is what a certificate can hold
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # of FLARE's letters; 64 is what a certificate can hold
 HOST = re.compile(
     r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
 )
@@ -71,7 +71,7 @@ def _whole(lowest: int, highest: int) -> Callable[[object], bool]:
 
 
 RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "name": (is_name, "1 to 64 letters, digits, - or _"),
+    "name": (is_name, "1 to 64 letters, digits, - or _, the first a letter or digit"),
     "organisation": (is_organisation, "a text of 1 to 64 characters"),
     "host": (_is_host, "a host name or an IPv4 address, without port"),
     "port": (_whole(1, 65535), "a whole number from 1 to 65535"),

@@ -23,7 +23,7 @@ from amity.engines.flare.kits.certificates import (
 from amity.engines.flare.kits.consortium import FILE, Consortium, is_loopback, read_consortium
 from amity.engines.flare.kits.files import check_place, make_folder, read, sync_folder, write
 from amity.engines.flare.kits.places import address_of, admin_user_of
-from amity.engines.flare.kits.workspace import ROOT_CERTIFICATE, write_kit
+from amity.engines.flare.kits.workspace import ROOT_CERTIFICATE, Startup, write_kit
 from amity.errors import DamagedFile, InputError
 
 ON_THIS_MACHINE = ("localhost", "127.0.0.1")
@@ -79,7 +79,7 @@ def _fill(hub: Path, consortium: Consortium, description: bytes) -> Root:
 def _write_server(kit: Path, consortium: Consortium, root: Root) -> None:
     key = new_key()
     certificate = issue(root, _server(consortium), key.public_key(), consortium.valid_days, _hosts(consortium))
-    startup = {
+    startup: Startup = {
         "fed_server.json": resources.fed_server(address_of(consortium)),
         "server.key": key_pem(key),
         "server.crt": pem(certificate),
@@ -99,7 +99,7 @@ def _write_admin(kit: Path, consortium: Consortium, root: Root) -> None:
     at = address_of(consortium)
     if not is_loopback(at["host"]):
         at = {**at, "host": "127.0.0.1"}  # the coordinator's commands run beside the server, whatever its name outside
-    startup = {
+    startup: Startup = {
         "fed_admin.json": resources.fed_admin(at, admin_user_of(consortium)),
         "client.key": key_pem(key),
         "client.crt": pem(certificate),

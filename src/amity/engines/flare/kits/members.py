@@ -76,6 +76,11 @@ def renew(hub: Path, name: str, request: Request | None = None) -> str:
     hub, known = check_hub(hub), member(hub, name)
     if known.removed is not None:
         raise InputError(f"only a member's certificate is renewed, {name} was removed on {known.removed[:10]}")
+    if request is not None and request.organisation != known.organisation:
+        raise InputError(
+            f"a renewal keeps the organisation, {name} is that of {known.organisation}, "
+            f"the request says {request.organisation}: ask the silo for another one"
+        )
     if request is None:
         request = Request(name, known.organisation, public_key(load_certificate(known.certificate)))
     return _certify(hub, request, admitted=known.admitted)

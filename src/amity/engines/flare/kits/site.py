@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from amity.engines.flare.kits import resources
 from amity.engines.flare.kits.admission import Admission, read_admission
-from amity.engines.flare.kits.certificates import fingerprint, key_pem, load_key, new_key, public_key
+from amity.engines.flare.kits.certificates import fingerprint, key_pem, load_key, new_key, public_key, same_fingerprint
 from amity.engines.flare.kits.consortium import check_silo_name, is_organisation
 from amity.engines.flare.kits.files import check_place, make_folder, read, read_json, sync_folder, write, write_json
-from amity.engines.flare.kits.request import write_request
+from amity.engines.flare.kits.request import read_request, write_request
 from amity.engines.flare.kits.template import silo_toml
-from amity.engines.flare.kits.workspace import ROOT_CERTIFICATE, write_kit
+from amity.engines.flare.kits.workspace import ROOT_CERTIFICATE, Startup, write_kit
 from amity.errors import DamagedFile, InputError
 
 KEY = "key.pem"
@@ -33,16 +33,17 @@ class Asked(NamedTuple):
 def ask(site: Path, name: str, organisation: str | None, *, another_key: bool = False) -> Asked:
     """Make a silo's key, as far as there is none, and write its request."""
     check_silo_name(name)
-    organisation = name if organisation is None else organisation
+    site = check_place(site)
+    file = site / f"{name}.request"
+    if organisation is None:
+        organisation = read_request(file).organisation if file.exists() else name
     if not is_organisation(organisation):
         raise InputError(f"an organisation needs a text of 1 to 64 characters, got {organisation!r}: shorten it")
-    site = check_place(site)
     make_folder(site)
     others = [file.stem for file in site.glob("*.request") if file.stem != name]
     if others:
         raise InputError(f"a site is one silo, {site} is that of {others[0]}: choose another --site")
     key = _own_key(site / (NEXT_KEY if another_key else KEY))
-    file = site / f"{name}.request"
     write(file, write_request(name, organisation, key))
     return Asked(file, fingerprint(key.public_key()))
 
@@ -52,9 +53,9 @@ def complete(site: Path, name: str, file: Path, expected_root: str | None = None
     site, admission = check_place(site), read_admission(file)
     if admission.name != name:
         raise InputError(f"{file} admits {admission.name}, not {name}: take the one for this silo")
-    if expected_root is not None and _digits(expected_root) != _digits(admission.root_fingerprint()):
+    if expected_root is not None and not same_fingerprint(expected_root, admission.root_key()):
         raise InputError(
-            f"{file} comes from a root with another fingerprint ({admission.root_fingerprint()}): do not use it"
+            f"{file} comes from a root with another fingerprint ({fingerprint(admission.root_key())}): do not use it"
         )
     key_file = _key_of(site, admission)
     kit = site / "kit"
@@ -94,7 +95,7 @@ def _make(kit: Path, admission: Admission) -> None:
     """Write a kit, all of it or nothing."""
     aside = kit.with_name(".kit.tmp")
     shutil.rmtree(aside, ignore_errors=True)
-    startup = {
+    startup: Startup = {
         "fed_client.json": resources.fed_client(admission.address(), admission.name),
         "client.crt": admission.certificate,
         ROOT_CERTIFICATE: admission.root,
@@ -121,7 +122,3 @@ def _renew(kit: Path, admission: Admission) -> None:
     if known["servers"] != wanted["servers"]:
         write_json(startup / "fed_client.json", {**known, "servers": wanted["servers"]})
     write(startup / "client.crt", admission.certificate)
-
-
-def _digits(text: str) -> str:
-    return "".join(sign for sign in text.lower() if sign in "0123456789abcdef")

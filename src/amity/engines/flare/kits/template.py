@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 _TEXT = """\
-# This silo's own configuration. Nothing in it leaves this machine, and no message can change it.
+# This silo's own configuration. Nothing in it leaves this machine, and no message changes it.
+# Paths are relative to this file, and lie outside kit/.
 
 name = "{name}"
 
-# The data: a file or folder as for `amity run --data folder:PATH`. It stays outside the kit.
-# data = "/path/to/data"
+# Where approvals, runs, personal models and the audit log are kept.
+state = "state"
 
-# The column that holds the label, where the data are tables.
-# label = "label"
+# The data: a csv, parquet or npz file, or a folder, as `amity run --data folder:PATH` takes for one silo.
+# data = "patients.csv"
 
-# The model, by name as in `amity run --model`, or "package.module:function" of a package that is installed here.
-# model = "auto"
+# The column that holds the labels, where the data are tables.
+# label = "diagnosis"
 
-# Where runs, approvals and the audit log are kept: outside the kit as well.
-# state = "/path/to/state"
+# The code of a model of your own, module:function, where a run names one that Amity does not have.
+# model = "my_models:build"
 
-# Which runs this silo takes part in without being asked. Without this table every run waits for
-# `amity federation approve`.
-# [policy]
+# Which runs this silo takes part in without being asked. As long as it says nothing, each run waits for an approval by
+# hand.
+[policy]
 """
 
 
 def silo_toml(name: str) -> str:
-    """Return the text of a new silo.toml, where all but the name is to be filled in."""
+    """Return the text of a new silo.toml: the data are to be filled in."""
     return _TEXT.format(name=name)

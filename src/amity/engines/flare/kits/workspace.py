@@ -10,8 +10,10 @@ from amity.engines.flare.kits.resources import Table
 
 ROOT_CERTIFICATE = "rootCA.pem"
 
+Startup = Mapping[str, bytes | str | Table]
 
-def write_kit(path: Path, startup: Mapping[str, bytes | str | Table], local: Mapping[str, Table]) -> None:
+
+def write_kit(path: Path, startup: Startup, local: Mapping[str, Table]) -> None:
     """Write a kit: texts as they are, tables as JSON."""
     for folder in ("startup", "local", "transfer"):
         make_folder(path / folder)
