@@ -15,7 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 from torch import Tensor
 
 from amity.contract import Download, Model, State
-from amity.federation.messages import Answer, Commit, Hello, Joined, Keep, Measure, Message, Train, Verdict
+from amity.federation.messages import Answer, Commit, Finish, Hello, Joined, Keep, Measure, Message, Train, Verdict
 from amity.federation.plan import Member
 from amity.federation.reports import Settled
 from amity.federation.storage import Storage
@@ -97,6 +97,11 @@ def joined(run: str, round: int, who: Sequence[int], member: Member) -> Outbox:
     """Messages that tell silos of one more."""
     told = member.name, member.size, member.group
     return Outbox(Joined, run, round, who, lambda client, sent: Joined(run, round, client, *told), None)
+
+
+def finish(run: str, round: int, who: Sequence[int]) -> Outbox:
+    """Messages that tell silos that the run is over."""
+    return Outbox(Finish, run, round, who, lambda client, sent: Finish(run, round, client), None)
 
 
 @runtime_checkable

@@ -34,6 +34,10 @@ PAUSE = 2.0
 """Seconds before a silo in trouble is asked again."""
 
 
+Notice = Callable[[str, type[Message], Answer | None], None]
+"""Hears which silo is sent what kind of message, and then what it answers."""
+
+
 class Manners(NamedTuple):
     """How missing silos are treated: part of the run contract."""
 
@@ -57,15 +61,20 @@ class Distant:
         *,
         introduce: Callable[[int], Message],
         events: Listener,
+        notice: Notice,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`introduce` makes the message that tells a silo the plan, for those that have not heard it yet."""
+        """`introduce` makes the message that tells a silo the plan, for those that have not heard it yet.
+
+        `notice` hears of each message when it is sent, and of each answer.
+        """
         self.names = list(names)
         self.storage = PlainStorage()
         self._transport = transport
         self._manners = manners
         self._introduce = introduce
         self._events = events
+        self._notice = notice
         self._pause = pause
         self._agreed: set[int] = set()
         self._slowest: dict[tuple[int, type[Message]], float] = {}
@@ -122,13 +131,17 @@ class Distant:
         del made  # what is sent lies there as bytes already
         began = time.monotonic()
         seconds = {name: self._time_for(at[name], kinds[at[name]]) for name in letters}
+        for name in letters:
+            self._notice(name, kinds[at[name]], None)
         for name, received in self._transport.send(letters, seconds):
             client = at[name]
             letters.pop(name, None)
             if not isinstance(received, Away):
                 key = client, kinds[client]
                 self._slowest[key] = max(self._slowest.get(key, 0.0), time.monotonic() - began)
-            yield client, _read(received, run, round, client)
+            answer = _read(received, run, round, client)
+            self._notice(name, kinds[client], answer)
+            yield client, answer
         if self._transport.stopped:
             raise LostWorker("the run was stopped at the server")
 

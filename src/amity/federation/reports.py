@@ -74,6 +74,11 @@ def sent_bytes(down: Download, receivers: int) -> int:
     return receivers * nbytes(down.shared) + each
 
 
+def verdict_of(client: int, refused: Mapping[int, str], gone: Mapping[int, str]) -> Verdict:
+    """What became of a silo's upload in a round, by whose were refused and who is gone."""
+    return "refused" if client in refused else "lost" if client in gone else "accepted"
+
+
 class Watch:
     """Wall time per phase."""
 

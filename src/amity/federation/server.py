@@ -22,10 +22,10 @@ from amity.federation.clouds import clouds_of
 from amity.federation.contact import Contact
 from amity.federation.events import Event, Listener, silent
 from amity.federation.membership import grow_server, with_member
-from amity.federation.messages import Answer, Failed, Left, Measured, Standing, Verdict, absent
+from amity.federation.messages import Answer, Done, Failed, Left, Measured, Standing, Verdict, absent
 from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
-from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, weights_of
+from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, verdict_of, weights_of
 from amity.federation.storage import Shelf
 from amity.free_memory import in_one_line
 from amity.learn.streams import stream
@@ -125,6 +125,12 @@ class ServerSide:
         down = self._sent_after(progress, who)
         self._contact.told(asks.keep(self.plan.run, progress.round, who, down))
 
+    def end(self) -> list[str]:
+        """Tell every silo that the run is over; the names of those that have heard it come back."""
+        messages = asks.finish(self.plan.run, self.progress.round, self._contact.near(self.here))
+        done = [client for (client,), answer in self._contact.answers(messages) if isinstance(answer, Done)]
+        return [self._contact.names[client] for client in done]
+
     def join(self, member: Member) -> int:
         """Take one more silo in, between two rounds. Its number comes back; whoever hosts it begins it with `plan`."""
         method, task, before, *_ = self.plan
@@ -189,7 +195,7 @@ class ServerSide:
                 server = method.aggregate(server, torch.tensor(clients), uploads, number)
             del uploads
         gone = {**lot.dropped, **missing}
-        verdicts = {i: _verdict(i, refused, gone) for i in messages}
+        verdicts = {i: verdict_of(i, refused, gone) for i in messages}
         report = Round(
             round=number,
             scores=None,
@@ -292,8 +298,3 @@ class ServerSide:
 
         with self.carrier.storage.sending():
             return self.plan.method.download(server, who, round, rng)
-
-
-def _verdict(client: int, refused: Mapping[int, str], gone: Mapping[int, str]) -> Verdict:
-    """What becomes of a silo's upload."""
-    return "refused" if client in refused else "lost" if client in gone else "accepted"

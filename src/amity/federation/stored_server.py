@@ -1,6 +1,6 @@
 """A server that survives: what it has agreed on and its last two rounds lie in a folder of its own.
 
-    roster.json      who is in the run, in the order of their numbers: newcomers are appended
+    roster.json      who is in the run, in the order of their numbers
     current/ old/    the last round and the one before it: state.safetensors, round.json with a hash of it
 
 A round is written aside, made sure to be on disk and put in place before any silo is told what became of its upload.
@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -38,6 +38,7 @@ class Facts(TypedDict):
 
     run: str
     round: int
+    clients: int  # that the state is for: newcomers may have joined since
     sha256: str  # of the state's file
     settled: dict[str, tuple[int, Verdict]]
     left: list[int]
@@ -50,10 +51,23 @@ class Facts(TypedDict):
     warnings: list[str]
 
 
+class Roster(NamedTuple):
+    """Who is in a run, by number: those it began with, from whom the plan follows, and newcomers."""
+
+    founders: tuple[Member, ...]
+    joined: tuple[Member, ...]
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All of them."""
+        return *self.founders, *self.joined
+
+
 class Found(NamedTuple):
     """What a server goes on from: the last round that it has saved, and a note where that is not the newest."""
 
     report: Round
+    clients: int
     note: str | None
 
 
@@ -65,27 +79,27 @@ class StoredServer:
         self._folder = folder
         self._run = run
 
-    @property
-    def roster(self) -> list[Member]:
-        """Who is in the run, by number; nobody before it has begun."""
+    def roster(self) -> Roster:
+        """Who is in the run; nobody before it has begun."""
         file = self._folder / ROSTER
         if not file.exists():
-            return []
+            return Roster((), ())
         try:
-            lines = json.loads(file.read_bytes())
-            return [Member(**{**line, "shape": tuple(line["shape"])}) for line in lines]
+            content = json.loads(file.read_bytes())
+            return Roster(_members(content["founders"]), _members(content["joined"]))
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise DamagedFile(f"{file} cannot be read ({error}): bring back a copy of {self._folder}") from None
 
-    @roster.setter
-    def roster(self, members: Sequence[Member]) -> None:
-        content = json.dumps([member._asdict() for member in members]).encode()
-        _write(self._folder / (ROSTER + ".new"), content)
-        (self._folder / (ROSTER + ".new")).rename(self._folder / ROSTER)
+    def save_roster(self, roster: Roster) -> None:
+        """Write down who is in the run."""
+        content = {key: [member._asdict() for member in members] for key, members in roster._asdict().items()}
+        new = self._folder / (ROSTER + ".new")
+        _write(new, json.dumps(content).encode())
+        new.rename(self._folder / ROSTER)
         _sync(self._folder)
 
-    def save(self, report: Round) -> None:
-        """Make this round the one to go on from. A crash leaves the old one or the new one."""
+    def save(self, report: Round, clients: int) -> None:
+        """Make this round the one to go on from, in a federation of so many. A crash leaves the old one or the new."""
         new = self._folder / NEW
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
@@ -98,6 +112,7 @@ class StoredServer:
         facts: Facts = {
             "run": self._run,
             "round": report.round,
+            "clients": clients,
             "sha256": _hash(new / STATE),
             "settled": {str(client): (one.round, one.verdict) for client, one in progress.settled.items()},
             "left": sorted(progress.left),
@@ -128,23 +143,26 @@ class StoredServer:
             if not folder.exists():
                 continue
             try:
-                report = self._report(folder)
+                report, clients = self._report(folder)
             except DamagedFile as error:
                 trouble = error
                 continue
-            return Found(report, trouble and f"{trouble}; went on from round {report.round}, which was saved before it")
+            return Found(
+                report, clients, trouble and f"{trouble}; went on from round {report.round}, which was saved before it"
+            )
         if trouble is not None:
             raise DamagedFile(f"{trouble}, and no older one is whole: bring back a copy of {self._folder}")
         return None
 
-    def _report(self, folder: Path) -> Round:
+    def _report(self, folder: Path) -> tuple[Round, int]:
         try:
             facts: Facts = json.loads((folder / FACTS).read_bytes())
             if _hash(folder / STATE) != facts["sha256"]:
                 raise DamagedFile(f"{folder / STATE} is not as it was written")
             if facts["run"] != self._run:
                 raise DamagedFile(f"{folder} is of run {facts['run']!r}, not of {self._run!r}")
-            return _round(facts, {key: value.clone() for key, value in load_file(folder / STATE).items()})
+            tensors = {key: value.clone() for key, value in load_file(folder / STATE).items()}
+            return _round(facts, tensors), facts["clients"]
         except (OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
             if isinstance(error, DamagedFile):
                 raise
@@ -170,6 +188,10 @@ def _round(facts: Facts, tensors: State) -> Round:
         progress=Progress(facts["round"], server, settled, frozenset(facts["left"])),
         warnings=facts["warnings"],
     )
+
+
+def _members(lines: Sequence[Mapping[str, Any]]) -> tuple[Member, ...]:
+    return tuple(Member(**{**line, "shape": tuple(line["shape"])}) for line in lines)
 
 
 def _named(numbered: Mapping[int, T]) -> dict[str, T]:
