@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import strategies as st
 
 from amity.config.run import Run
-from amity.federation.run_contract import DataForm, Leaving, Limits, RunContract
+from amity.federation.run_contract import DataForm, Leaves, Leaving, Limits, RunContract
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -57,7 +57,7 @@ def contracts(draw: st.DrawFn) -> RunContract:
     shape = (len(features),) if features else tuple(draw(st.lists(st.integers(1, 999), min_size=1, max_size=3)))
     rate = draw(st.floats(min_value=1e-300, allow_infinity=False, exclude_min=True))
     run = Run(draw(st.sampled_from(["fedavg", "fedamp"])), rounds=rounds, lr=rate, settings=draw(SETTINGS))
-    kinds = st.sampled_from(["tensor", "metric", "count"])
+    kinds: st.SearchStrategy[Leaves] = st.sampled_from(get_args(Leaves))
     leaves = [Leaving(name, draw(kinds), draw(st.integers(0, 2**40)), draw(TEXTS)) for name in draw(_unique(TEXTS, 0))]
     return RunContract(
         name=draw(NAMES),

@@ -48,7 +48,7 @@ def test_order_and_blanks_mean_nothing() -> None:
     document = json.loads(SIGNED)
     turned = json.dumps({key: document[key] for key in reversed(document)}, indent=4)
     assert verify(turned, ROOT.pem, NOW) == verify(SIGNED, ROOT.pem, NOW)
-    run = dict(reversed(CONTRACT.run.items()))
+    run = dict(reversed(list(CONTRACT.run.items())))
     assert replace(CONTRACT, run=run).hash() == CONTRACT.hash()
 
 
