@@ -1,0 +1,81 @@
+"""One silo's files, read as `--data folder:` reads them, with the columns in a given order.
+
+patients.csv · patients.parquet · patients.npz      one file; npz may hold both parts
+FOLDER/train.csv, test.csv                          a folder with both parts; or with one file
+FOLDER/cat/1.png, FOLDER/dog/2.png                  a folder of images per class, or train and test of these
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import Tensor
+
+from amity.data.formats import images, silo_file
+from amity.data.formats.part import Part
+from amity.data.memory import MemoryBudget
+from amity.data.own.folder_layout import Piece, pieces
+from amity.data.schema import columns
+from amity.data.schema.labels import Written
+
+
+class Table(NamedTuple):
+    """The columns of a table that are read, and the order in which a model takes the features."""
+
+    columns: columns.Columns
+    order: tuple[int, ...]  # of the features, as places among those that are read
+    missing: tuple[str, ...]
+
+
+class Read(NamedTuple):
+    """The examples of one file or folder."""
+
+    x: Tensor
+    y: Written
+    label: str  # where the labels are, in words
+    missing: tuple[str, ...]  # columns that are wanted and not there
+
+
+def read_parts(path: Path, label: str | None, drop: Sequence[str], features: Sequence[str] | None) -> list[Read]:
+    """The examples of a silo: its train and test part, or one that is still to be divided."""
+    budget = MemoryBudget()
+    return [one for piece in pieces(path) for one in _read(piece, label, drop, features, budget)]
+
+
+def _read(
+    piece: Piece, label: str | None, drop: Sequence[str], features: Sequence[str] | None, budget: MemoryBudget
+) -> list[Read]:
+    if piece.classes is not None:
+        return [_plain(images.read(piece.path, piece.classes, budget), "the names of its folders")]
+    if not piece.is_table:
+        silo_file.weigh(piece.path, None, budget)
+        return [_plain(part, "its labels") for part in silo_file.read(piece.path, None, budget)]
+    header = silo_file.header(piece.path)
+    columns.check_dropped(str(piece.path), [header], columns.wanted(label, drop))
+    table = _table(header, columns.wanted(label, drop), features)
+    if table.missing:
+        return [Read(Tensor(), Written((0,)), "", table.missing)]
+    silo_file.weigh(piece.path, table.columns, budget)
+    (part,) = silo_file.read(piece.path, table.columns, budget)
+    return [Read(part.x[:, list(table.order)], part.y, f"column {table.columns.label_name!r}", ())]
+
+
+def _plain(part: Part, label: str) -> Read:
+    return Read(part.x, part.y, label, ())
+
+
+def _table(header: Sequence[str], asked: columns.Wanted, features: Sequence[str] | None) -> Table:
+    """The columns of a table; those that no model asks for are left out."""
+    names = [columns.spelt(name) for name in header]
+    if features is not None:
+        wanted = [columns.spelt(name) for name in features]
+        if missing := tuple(name for name in wanted if name not in names or name in asked.drop):
+            return Table(columns.Columns(tuple(names), 0, ()), (), missing)
+        usual = () if asked.label else columns.NAMES
+        kept = {*wanted, asked.label, *(name for name in names if name.lower() in usual)}
+        asked = columns.Wanted(asked.label, (*asked.drop, *(name for name in names if name not in kept)))
+    chosen = columns.choose(header, asked)
+    read = chosen.feature_names
+    return Table(chosen, tuple(range(len(read))) if features is None else tuple(map(read.index, wanted)), ())
