@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amity.federation import audit as module
-from amity.federation.audit import BROKEN, MENDED, Audit, Entry, entries, verify
+from amity.federation.audit import BROKEN, MENDED, Audit, Entry, entries, line_of, verify
 
 
 def filled(folder: Path, count: int = 5) -> Path:
@@ -92,7 +92,7 @@ def _swapped(lines: list[bytes], data: st.DataObject) -> list[bytes]:
 
 def _inserted(lines: list[bytes], data: st.DataObject) -> list[bytes]:
     at = data.draw(st.integers(0, len(lines)))
-    new = data.draw(st.sampled_from([*lines, b"\n", b"{}\n", b"nothing\n", Entry(6, "now", "me", "all well").text()]))
+    new = data.draw(st.sampled_from([*lines, b"\n", b"{}\n", b"nothing\n", line_of(Entry(6, "now", "me", "all well"))]))
     return [*lines[:at], new, *lines[at:]]
 
 
@@ -100,7 +100,7 @@ def _reworded(lines: list[bytes], data: st.DataObject) -> list[bytes]:
     """A line changed by somebody who knows how hashes are made."""
     at = data.draw(st.integers(0, len(lines) - 1))
     forged = Entry(**json.loads(lines[at]))._replace(bytes=data.draw(st.integers(0, 3999)))
-    return [*lines[:at], forged.text(), *lines[at + 1 :]]
+    return [*lines[:at], line_of(forged), *lines[at + 1 :]]
 
 
 def _cut(lines: list[bytes], data: st.DataObject) -> list[bytes]:
@@ -192,8 +192,8 @@ def test_without_its_head_a_log_goes_on_and_says_so(tmp_path: Path, content: byt
 def test_lines_added_by_others_are_told(tmp_path: Path) -> None:
     path = filled(tmp_path)
     last = entries(path)[-1]
-    forged = Entry(6, last.time, "aurora", "approved", before=last.hash).text()
-    path.write_bytes(path.read_bytes() + forged)
+    forged = Entry(6, last.time, "aurora", "approved", before=last.hash)
+    path.write_bytes(path.read_bytes() + line_of(forged))
     assert said(path) == ["6: the file does not end with line 5, which was written last"]
     Audit(path, "aurora").add("upload")
     assert BROKEN in {entry.what for entry in entries(path)} and verify(path)
@@ -222,7 +222,8 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
 def test_ten_thousand_lines_are_verified_in_about_a_second(tmp_path: Path) -> None:
     path, before, lines = tmp_path / "audit.jsonl", module.FIRST, []
     for number in range(1, 10_001):
-        line = Entry(number, "2026-03-01T12:00:00.000+00:00", "aurora", "upload", "sepsis-1", before=before).text()
+        entry = Entry(number, "2026-03-01T12:00:00.000+00:00", "aurora", "upload", "sepsis-1", before=before)
+        line = line_of(entry)
         before = json.loads(line)["hash"]
         lines.append(line)
     path.write_bytes(b"".join(lines))

@@ -50,11 +50,6 @@ class Entry(NamedTuple):
     before: str = FIRST  # the hash of the line before
     hash: str = ""  # of this line without it
 
-    def text(self) -> bytes:
-        """Return its line, with its hash; the hash it brings does not matter."""
-        body = json.dumps({key: value for key, value in self._asdict().items() if key != "hash"}, separators=(",", ":"))
-        return b"%s,%s%s%s\n" % (body[:-1].encode(), _HASH, _digest(body.encode()).encode(), _END)
-
 
 class Problem(NamedTuple):
     """Something that is not as it was written."""
@@ -66,6 +61,12 @@ class Problem(NamedTuple):
 _NUMBERS = ("number", "round", "bytes")
 _HASH, _END = b'"hash":"', b'"}'
 _TAIL = len(_HASH) + 64 + len(_END)  # of a line, after the comma
+
+
+def line_of(entry: Entry) -> bytes:
+    """Return the line of an entry, with its hash; the hash that it brings does not matter."""
+    body = json.dumps({key: value for key, value in entry._asdict().items() if key != "hash"}, separators=(",", ":"))
+    return b"%s,%s%s%s\n" % (body[:-1].encode(), _HASH, _digest(body.encode()).encode(), _END)
 
 
 class Audit:
@@ -90,8 +91,7 @@ class Audit:
         """Add a line. It is on disk when this returns."""
         with lock(_beside(self.path, "lock")):
             last = self._mend()
-            said = (_visible(text) for text in (what, run))
-            return self._write(last, *said, round, _visible(silo), bytes, _visible(sha256), _visible(words))
+            return self._write(last, what, run, round, silo, bytes, sha256, words)
 
     def _write(
         self,
@@ -106,8 +106,8 @@ class Audit:
     ) -> Entry:
         number, before = (1, FIRST) if last is None else (last.number + 1, last.hash)
         time = self._clock().astimezone(UTC).isoformat(timespec="milliseconds")
-        entry = Entry(number, time, _visible(self.who), what, run, round, silo, size, sha256, words, before)
-        line = entry.text()
+        who, what, run, silo, sha256, words = map(_visible, (self.who, what, run, silo, sha256, words))
+        line = line_of(Entry(number, time, who, what, run, round, silo, size, sha256, words, before))
         replace(_beside(self.path, "head"), line)
         append(self.path, line)
         return _entry(line[:-1])
@@ -117,7 +117,7 @@ class Audit:
         head = None
         with suppress(DamagedFile):
             head = _head(self.path)
-        if head is not None and _ends_with(self.path, head.text()):
+        if head is not None and _ends_with(self.path, line_of(head)):
             return head
         lines, torn = _lines(self.path)
         last = next(_readable(lines[::-1]), None)
@@ -127,7 +127,7 @@ class Audit:
             with self.path.open("rb+") as file:
                 file.truncate(sum(len(line) + 1 for line in lines))
         if head is not None and (last.hash if last else FIRST) == head.before:
-            append(self.path, head.text())
+            append(self.path, line_of(head))
             what, words = MENDED, f"line {head.number} was cut short, and is written again"
         elif head is not None:
             what, words = BROKEN, f"line {head.number} was not the end of the file: lines were cut off or added"

@@ -2,23 +2,28 @@
 
 It is FLARE's own main program. Around it are checks that FLARE does not make. A kit that runs already is not started
 again: the server would give the second process the name and leave the first one without. A key that others can read is
-refused, as is a port that is taken: gRPC would share it, and each silo would meet one of two servers by chance. And what
-the process writes is for its owner alone.
+refused, as is a port that is taken: gRPC would share it, and each silo would meet one of two servers by chance. What
+the process writes is for its owner alone. And when it is asked to end, it takes the processes of its jobs with it.
 """
 
 from __future__ import annotations
 
 import os
 import runpy
+import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 from amity.engines.flare.kits.consortium import is_loopback
 from amity.engines.flare.kits.files import read_json
 from amity.engines.flare.kits.lock import hold
 from amity.engines.flare.kits.places import Kind, check_hub, check_site, silo_name
 from amity.errors import AmityError, InputError
+
+PATIENCE = 10.0  # seconds that a job's process has to end by itself
 
 
 def main(kind: Kind, folder: Path) -> None:
@@ -32,11 +37,27 @@ def main(kind: Kind, folder: Path) -> None:
         check_key(place / key)
         if kind == "server":
             check_port(kit)
+        signal.signal(signal.SIGTERM, _end)
         sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
         if handle is not None:
             os.close(handle)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End the processes of jobs, then this one, by the same signal."""
+    import psutil
+
+    started = psutil.Process().children(recursive=True)
+    for process in started:
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+    for process in psutil.wait_procs(started, timeout=PATIENCE)[1]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def flare_arguments(kind: Kind, place: Path) -> tuple[str, list[str]]:

@@ -140,7 +140,7 @@ def admin_resources() -> Table:
 
 def server_authorization() -> Table:
     """local/authorization.json of the server: runs are submitted and stopped, nobody ships code or reads files."""
-    rights = {"submit_job": "any", "manage_job": "any", "view": "any", "operate": "any", "download_job": "any"}
+    rights = {"submit_job": "any", "manage_job": "any", "view": "any", "operate": "any", "download_job": "none"}
     return _authorization({**rights, **_REFUSED})
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from amity.engines.flare.kits.places import ENVIRONMENT, Kind, check_hub, check_site
 
-# TasksMax: a job of FLARE's has some 400 threads. ProtectSystem leaves data and state writable, which lie where silo.toml
-# says. KillMode: the command ends its own children first, and whatever is left is ended with it.
+# TasksMax: a job of FLARE's has some 400 threads. ProtectSystem leaves data and state writable, which lie where
+# silo.toml says. KillMode: the command ends its own children first, and whatever is left is ended with it.
 _UNIT = """\
 # Install as /etc/systemd/system/{unit}.service, then: systemctl enable --now {unit}
 [Unit]
