@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from amity import logs
-from amity.cli import data
+from amity.cli import data, federation
 from amity.cli.bench import bench_command
 from amity.cli.compare import compare_command
 from amity.cli.flags import with_log_options
@@ -53,6 +53,7 @@ app.command("datasets", help="List the data sets (as `amity data list`).")(data.
 app.command("settings")(settings_command)
 app.command("reproduce")(reproduce_command)
 app.command("bench")(bench_command)
+app.add_typer(federation.app, name="federation")
 
 
 def main() -> None:

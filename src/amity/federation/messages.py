@@ -30,7 +30,11 @@ from amity.errors import AmityError
 Verdict = Literal["accepted", "lost", "refused"]
 """What became of a silo's upload: it is part of the new server state, it never arrived, or it was not taken."""
 
-Blame = Literal["input", "code", "upload"]
+Blame = Literal["input", "code", "upload", "absent"]
+"""What a failure is put down to: something that was given, code, an upload that is none, or a silo that is away.
+
+The last is said by a carrier about a silo that does not answer, never by the silo.
+"""
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 

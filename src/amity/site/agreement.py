@@ -41,9 +41,11 @@ class Agreed(NamedTuple):
         return self.signed.contract
 
 
-def proposal(contract: str, roster: Sequence[Member]) -> str:
-    """The document of a Propose: the text of contract.json and the roster."""
-    return json.dumps({"contract": contract, "roster": [member._asdict() for member in roster]})
+def proposal(contract: str, roster: Sequence[Member], joined: Sequence[Member] = ()) -> str:
+    """The document of a Propose: the text of contract.json, the roster, and who has joined since."""
+    lists = {"roster": roster, "joined": joined}
+    lines = {key: [member._asdict() for member in members] for key, members in lists.items()}
+    return json.dumps({"contract": contract, **lines})
 
 
 def read_proposal(document: str) -> tuple[str, tuple[Member, ...]]:

@@ -1,0 +1,24 @@
+"""`amity federation ...`: a consortium of organisations, each with its own machine, its own key and its own data."""
+
+from __future__ import annotations
+
+import typer
+
+from amity.cli.federation import members
+from amity.cli.flags import with_log_options
+
+app = typer.Typer(
+    help="Real federations: a consortium, its members and its runs.",
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+@with_log_options
+def top(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+# One line per file of commands, in the order that `--help` lists them.
+members.register(app)

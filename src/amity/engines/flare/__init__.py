@@ -1,0 +1,1 @@
+"""The engine over NVIDIA FLARE: messages between organisations, over mutual TLS."""

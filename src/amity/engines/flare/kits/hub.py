@@ -1,0 +1,120 @@
+"""The coordinator's folder: the consortium's root, the server's kit and the coordinator's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from amity.engines.flare.kits import resources
+from amity.engines.flare.kits.certificates import (
+    Root,
+    Subject,
+    fingerprint,
+    issue,
+    key_pem,
+    load_certificate,
+    load_key,
+    new_key,
+    new_root,
+    pem,
+    public_key,
+)
+from amity.engines.flare.kits.consortium import FILE, Consortium, is_loopback, read_consortium
+from amity.engines.flare.kits.files import check_place, make_folder, read, sync_folder, write
+from amity.engines.flare.kits.places import address_of, admin_user_of
+from amity.engines.flare.kits.workspace import ROOT_CERTIFICATE, Startup, write_kit
+from amity.errors import DamagedFile, InputError
+
+ON_THIS_MACHINE = ("localhost", "127.0.0.1")
+
+
+def make_hub(description: Path, hub: Path) -> str:
+    """Make the hub of a new consortium, all of it or nothing; return the fingerprint of its root key."""
+    consortium = read_consortium(description)
+    hub = check_place(hub)
+    if hub.exists() and (not hub.is_dir() or any(hub.iterdir())):
+        raise InputError(f"a hub needs a folder of its own, {hub} is there already: choose another --hub")
+    make_folder(hub.parent)
+    aside = hub.with_name(f".{hub.name}.tmp")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        root = _fill(aside, consortium, read(description))
+        os.replace(aside, hub)
+        sync_folder(hub.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return fingerprint(public_key(root.certificate))
+
+
+def load_root(hub: Path) -> Root:
+    """Read the authority of a consortium, with its key."""
+    try:
+        return Root(load_key(read(hub / "ca" / "root.key")), load_certificate(read(hub / "ca" / "root.pem")))
+    except ValueError as error:
+        raise DamagedFile(f"{hub / 'ca'} does not hold the root's key and certificate ({error})") from error
+
+
+def renew_own(hub: Path, kit: str) -> None:
+    """Give the server's or the coordinator's kit a new certificate for the same key; nothing else changes."""
+    consortium, root = read_consortium(hub / FILE), load_root(hub)
+    file = hub / kit / "startup" / ("server" if kit == "server" else "client")
+    key = load_key(read(file.with_suffix(".key"))).public_key()
+    subject, hosts = (_server(consortium), _hosts(consortium)) if kit == "server" else (_admin(consortium), ())
+    write(file.with_suffix(".crt"), pem(issue(root, subject, key, consortium.valid_days, hosts)))
+
+
+def _fill(hub: Path, consortium: Consortium, description: bytes) -> Root:
+    for folder in ("ca", "members", "runs"):
+        make_folder(hub / folder)
+    root = new_root(consortium.name, consortium.organisation, consortium.root_valid_days)
+    write(hub / FILE, description)
+    write(hub / "ca" / "root.key", key_pem(root.key))
+    write(hub / "ca" / "root.pem", pem(root.certificate))
+    _write_server(hub / "server", consortium, root)
+    _write_admin(hub / "admin", consortium, root)
+    return root
+
+
+def _write_server(kit: Path, consortium: Consortium, root: Root) -> None:
+    key = new_key()
+    certificate = issue(root, _server(consortium), key.public_key(), consortium.valid_days, _hosts(consortium))
+    startup: Startup = {
+        "fed_server.json": resources.fed_server(address_of(consortium)),
+        "server.key": key_pem(key),
+        "server.crt": pem(certificate),
+        ROOT_CERTIFICATE: pem(root.certificate),
+    }
+    local = {
+        "resources.json": resources.server_resources(),
+        "authorization.json": resources.server_authorization(),
+        "log_config.json": resources.log_config(),
+    }
+    write_kit(kit, startup, local)
+
+
+def _write_admin(kit: Path, consortium: Consortium, root: Root) -> None:
+    key = new_key()
+    certificate = issue(root, _admin(consortium), key.public_key(), consortium.valid_days)
+    at = address_of(consortium)
+    if not is_loopback(at["host"]):
+        at = {**at, "host": "127.0.0.1"}  # the coordinator's commands run beside the server, whatever its name outside
+    startup: Startup = {
+        "fed_admin.json": resources.fed_admin(at, admin_user_of(consortium)),
+        "client.key": key_pem(key),
+        "client.crt": pem(certificate),
+        ROOT_CERTIFICATE: pem(root.certificate),
+    }
+    write_kit(kit, startup, {"resources.json": resources.admin_resources()})
+
+
+def _server(consortium: Consortium) -> Subject:
+    return Subject(resources.SERVER_IDENTITY, consortium.organisation)
+
+
+def _admin(consortium: Consortium) -> Subject:
+    return Subject(admin_user_of(consortium), consortium.organisation, resources.ADMIN_ROLE)
+
+
+def _hosts(consortium: Consortium) -> list[str]:
+    return list(dict.fromkeys((consortium.host, *ON_THIS_MACHINE)))
