@@ -21,6 +21,7 @@ import amity
 from amity.contract import Silo
 from amity.engines.memory import Memory
 from amity.errors import LostWorker
+from amity.federation.approvals import approve
 from amity.federation.encoding import decode, encode
 from amity.federation.messages import Answer, Describe, Described, Message, Propose, Standing
 from amity.federation.plan import Member, Plan, layout_of
@@ -79,11 +80,11 @@ def npz_site(root: Path, silo: Silo, lines: str = "") -> Path:
     return folder
 
 
-def approve(folder: Path, contract: RunContract) -> None:
-    """What `amity federation approve` does at the silo of this folder."""
-    place = load_site(folder).state / "approvals"
-    place.mkdir(parents=True, exist_ok=True)
-    (place / f"{contract.name}.json").write_text(json.dumps({"hash": contract.hash()}))
+def approved(folder: Path, contract: RunContract) -> Path:
+    """The same folder, where somebody has approved this contract."""
+    site = load_site(folder)
+    approve(site.state, contract, site.name, "somebody", datetime.now(UTC))
+    return folder
 
 
 class Workers:

@@ -32,7 +32,7 @@ def filled(folder: Path, count: int = 5) -> Path:
 
 
 def head_of(path: Path) -> Path:
-    return path.with_name(".audit.jsonl.head")
+    return path.with_suffix(".head")
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -54,6 +54,7 @@ def test_lines_hold_what_happened_and_are_chained(tmp_path: Path) -> None:
     assert [json.loads(line)["what"] for line in lines_of(audit.path)] == ["asked", "declined"]
     assert stat.S_IMODE(audit.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(audit.path.parent.stat().st_mode) == 0o700
+    assert {file.name for file in audit.path.parent.iterdir()} == {"audit.jsonl", "audit.head", "audit.lock"}
 
 
 def test_no_log_has_no_problems(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_problems_are_told_by_line(tmp_path: Path) -> None:
     assert said(path) == ["5: line 5 is missing: it was cut off, or a crash came before it"]
     path.write_bytes(b"".join(lines))
     head_of(path).unlink()
-    assert said(path) == ["0: .audit.jsonl.head is missing, which says where the file ends"]
+    assert said(path) == ["0: audit.head is missing, which says where the file ends"]
     head_of(path).write_bytes(b"nothing")
     assert "cannot be read" in said(path)[0]
 

@@ -14,6 +14,7 @@ from amity.engines.memory import Memory
 from amity.federation.carrier import Outbox
 from amity.federation.leaving import TENSORS, leaving
 from amity.federation.messages import Answer, Measured, Upload
+from amity.federation.plan import Member
 from amity.federation.resume import begin
 from amity.federation.run_contract import Leaving
 from amity.methods import METHODS, build
@@ -80,6 +81,13 @@ def test_real_measures_are_as_announced() -> None:
         "train_loss",
     }
     assert "train_loss" not in announced(plan)
+
+
+def test_what_a_silo_says_of_itself_is_announced() -> None:
+    """The rest of its line is its name, what the contract says of everybody, and what only simulations fill in."""
+    plan, _ = plan_of("fedavg")
+    counts = {name for name, one in announced(plan).items() if one.kind == "count"}
+    assert set(Member._fields) - {"name", "shape", "classes", "group", "data"} <= counts
 
 
 def test_a_narrow_wire_halves_floats_and_nothing_else() -> None:

@@ -167,7 +167,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     ("change", "why"),
     [
         ({"name": 1}, "name must be a text, got 1"),
-        ({"invited": []}, "invited must name a member, there are none"),
+        ({"invited": []}, "invited must name members, there are none"),
         ({"invited": ["aurora", "aurora"]}, "invited must be a list of members, each once"),
         ({"invited": "aurora"}, "invited must be a list of members"),
         ({"policy": "quorum"}, "quorum is missing"),
@@ -205,7 +205,7 @@ def test_what_is_needed_and_missing_is_told(tmp_path: Path, key: str) -> None:
 
 
 def test_without_members_nobody_can_be_invited(tmp_path: Path) -> None:
-    assert "invited must name a member" in problems(tmp_path, SMALLEST, ())
+    assert "invited must name members, there are none" in problems(tmp_path, SMALLEST, ())
 
 
 def test_a_model_of_the_consortium_is_built_to_know_its_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

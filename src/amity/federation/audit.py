@@ -1,9 +1,9 @@
 """The account of what happened, at the hub and at each silo: a file to which lines are added, each bound to the one
 before by its hash.
 
-    audit.jsonl         one line for each thing that happened
-    .audit.jsonl.head   a copy of the last line, written before it is added
-    .audit.jsonl.lock   held while a line is added, so that several processes can
+    audit.jsonl   one line for each thing that happened
+    audit.head    a copy of the last line, written before it is added
+    audit.lock    held while a line is added, so that several processes can
 
 A line that is changed, taken out, put in or moved breaks the chain; lines that are cut off at the end are missed by the
 head. A crash leaves at most the end of the last line unwritten: it is added again from the head, and a line says so.
@@ -238,7 +238,7 @@ def _ends_with(path: Path, line: bytes) -> bool:
 
 
 def _beside(path: Path, what: str) -> Path:
-    return path.with_name(f".{path.name}.{what}")
+    return path.with_suffix(f".{what}")
 
 
 def _visible(text: str) -> str:

@@ -113,6 +113,11 @@ def check_signature(content: bytes, signature: str, signer: Certificate) -> None
         ) from None
 
 
+def signer_of(certificate_pem: bytes) -> str:
+    """Return the name of the signer whose certificate this is; it says nothing about whether it may sign."""
+    return name_in(_load(certificate_pem, "the signer's certificate"))
+
+
 def name_in(certificate: Certificate) -> str:
     """Return the common name in a certificate's subject."""
     return " ".join(_named(certificate, "COMMON_NAME"))

@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from amity.config.run import Run
 from amity.contract import Kind, Kinds, State
 from amity.federation.admission import expected
+from amity.federation.announced import bytes_on_wire
 from amity.federation.plan import Plan
 from amity.federation.run_contract import Leaving, Wire
 from amity.learn.metrics import TITLES, UNITS
@@ -35,8 +36,6 @@ TENSORS: Mapping[str, str] = {
 """What the tensors of Amity's own methods are; those of others are told by name."""
 
 NUMBER = 8  # bytes of a metric or a count
-
-_WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def leaving(plan: Plan, run: Run, wire: Wire = "float32") -> tuple[Leaving, ...]:
@@ -78,12 +77,11 @@ def _tensors(kinds: Kinds, wire: Wire) -> list[Leaving]:
         count = prod(kind.shape)
         if not count:
             continue
-        width, kept = kind.dtype.itemsize, str(kind.dtype).removeprefix("torch.")
-        narrowed = kind.dtype.is_floating_point and _WIDTHS[wire] < width and wire != "float32"
-        sent = f"{kept}, sent as {wire}" if narrowed else kept
-        what = TENSORS.get(key, "part of the method's upload")
-        words = f"{what}: {count:,} x {sent}, shape {list(kind.shape)}; in every round that it takes part in"
-        found.append(Leaving(key, "tensor", count * (_WIDTHS[wire] if narrowed else width), words))
+        width, floating = kind.dtype.itemsize, kind.dtype.is_floating_point
+        sent, kept = bytes_on_wire(count, width, floating, wire), str(kind.dtype).removeprefix("torch.")
+        numbers = f"{count:,} x {kept}" + (f" sent as {wire}" if sent < count * width else "")
+        words = f"{TENSORS.get(key, 'part of its upload')}: {numbers}; in every round that it takes part in"
+        found.append(Leaving(key, "tensor", sent, words))
     return found
 
 
@@ -102,6 +100,7 @@ def _metrics(plan: Plan, run: Run) -> list[Leaving]:
 def _counts() -> list[Leaving]:
     return [
         Leaving("size", "count", NUMBER, "how many training examples it has; once, before round 1"),
+        Leaving("validates", "count", NUMBER, "whether it has validation data; once, before round 1"),
         Leaving("examples", "count", NUMBER, "how many test examples it has; whenever models are evaluated"),
         Leaving("failed", "count", NUMBER, "whether its model gives numbers that are not finite; with the metrics"),
         Leaving("seconds", "count", NUMBER, "how long its turn took; in every round that it takes part in"),

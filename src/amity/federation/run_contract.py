@@ -163,7 +163,7 @@ def from_json(text: str) -> Signed:
 
 def contract_of(value: Any) -> RunContract:
     """Return the contract that a table describes, with exactly its keys, each of its type."""
-    found = strict.table(value, [field.name for field in fields(RunContract)], "the contract")
+    found = dict(strict.table(value, [field.name for field in fields(RunContract)], "the contract"))
     for key in ("name", "consortium", "layout", "policy", "wire", "amity"):
         strict.of_type(found[key], str, key)
     for key in ("quorum", "least_rounds"):

@@ -36,8 +36,10 @@ def append(path: Path, content: bytes) -> None:
 
 
 def folder(path: Path) -> None:
-    """Make a folder that only its owner can look into, as far as there is none."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Make a folder and those above it that only their owner can look into, as far as there are none."""
+    if not path.is_dir():
+        folder(path.parent)
+        path.mkdir(0o700, exist_ok=True)
 
 
 @contextmanager

@@ -127,8 +127,9 @@ class _Reader:
         if not _texts(value) or len(set(value)) < len(value):
             self._wrong("invited", "a list of members, each once", value)
             return []
-        if not value:
-            self.problems.append("invited must name a member, there are none: `amity federation add` admits them")
+        if not value or not self._members:
+            self.problems.append("invited must name members, there are none: `amity federation add` admits them")
+            return []
         for name in value:
             if name not in self._members:
                 self.problems.append(f"invited names {name!r:.60}, who is no member: {nearest(name, self._members)}")

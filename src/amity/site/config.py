@@ -21,23 +21,18 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from amity.config.options import nearest
 from amity.errors import InputError
-from amity.site.consent import Policy, policy_of
+from amity.federation.contract_rules import FACTORY, NAME
+from amity.federation.policy import SiloPolicy, policy_of
 
 FILE = "silo.toml"
 KIT = "kit"
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
-"""Names of silos and runs, which become folders."""
-
-CODE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
-"""Code of one's own: module:function."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ class Site:
     folder: Path
     name: str
     state: Path
-    policy: Policy
+    policy: SiloPolicy
     data: Path | None = None
     factory: str | None = None
     label: str | None = None
@@ -89,11 +84,11 @@ def site_of(table: Mapping[str, Any], folder: Path) -> Site:
         "name": reader.text("name", NAME, "letters, digits, - and _", needed=True),
         "state": reader.path("state", needed=True),
         "data": reader.path("data"),
-        "factory": reader.text("factory", CODE, "module:function"),
+        "factory": reader.text("factory", FACTORY, "module:function"),
         "label": reader.text("label"),
         "drop_columns": reader.texts("drop_columns"),
         "test_fraction": reader.share("test_fraction"),
-        "model": reader.text("model", CODE, "module:function"),
+        "model": reader.text("model", FACTORY, "module:function"),
         "threads": reader.count("threads", 1),
         "device": reader.text("device") or "cpu",
         "policy": reader.policy(),
@@ -148,8 +143,12 @@ class _Reader:
         value = self._table.get(key, default)
         return self._checked(key, value, type(value) is int and 1 <= value <= 1024, "a whole number from 1") or default
 
-    def policy(self) -> Policy | None:
-        return self._tried(lambda: policy_of(self._table.get("policy", {})))
+    def policy(self) -> SiloPolicy | None:
+        try:
+            return policy_of(self._table.get("policy", {}))
+        except InputError as error:
+            self.problems.append(str(error))
+            return None
 
     def check_keys(self) -> None:
         known = [field.name for field in fields(Site) if field.name != "folder"]
@@ -169,10 +168,3 @@ class _Reader:
             return value
         self.problems.append(f"{key} must be {rule}, got {value!r:.80}: change it")
         return None
-
-    def _tried(self, read: Callable[[], Policy]) -> Policy | None:
-        try:
-            return read()
-        except InputError as error:
-            self.problems.append(str(error))
-            return None

@@ -1,48 +1,62 @@
-"""Whether a silo takes part in a run: the contract is verified, then its policy or an approval by hand decides."""
+"""Whether a silo takes part in a run: the contract is verified, then its own policy or an approval by hand decides."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
-from amity.federation.run_contract import Signed, verify
+from amity.errors import InputError
+from amity.federation.approvals import offer, read_approvals, settle
+from amity.federation.policy import Decision, decide
+from amity.federation.run_contract import RunContract, Signed, to_json, verify
+from amity.site.config import Site
 
-if TYPE_CHECKING:
-    from amity.site.config import Site
-
-Policy = Mapping[str, Any]
-
-
-def policy_of(table: Any) -> Policy:
-    return dict(table)
+_log = logging.getLogger("amity.site")
 
 
 def root_certificate(site: Site) -> bytes:
-    return (site.kit / "startup" / "rootCA.pem").read_bytes()
+    """The consortium's root certificate, as the silo's kit has it (PEM)."""
+    file = site.kit / "startup" / "rootCA.pem"
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        _log.error("%s cannot be read: %s", file, error.strerror or error)
+        raise InputError(
+            f"silo {site.name} has no root certificate to verify a contract with ({error.strerror}): install its kit"
+        ) from None
 
 
-def opened(document: str, root: bytes) -> Signed:
-    return verify(document, root, datetime.now(UTC))
+def opened(site: Site, run: str, document: str, root: bytes) -> Signed:
+    """The contract in a document: verified, about this run, for this silo, and one that this version can keep to."""
+    signed = verify(document, root, datetime.now(UTC))
+    contract = signed.contract
+    if contract.name != run:
+        raise InputError(f"a message of run {run!r} brings the contract of {contract.name!r}: look at who sends it")
+    if site.name not in contract.invited:
+        raise InputError(f"the contract of run {run!r} does not invite silo {site.name}: leave it out")
+    _check_kept(contract)
+    return signed
 
 
-def refusal(site: Site, signed: Signed) -> str | None:
-    """Why the silo does not take part; None where it does."""
-    file = site.state / "approvals" / f"{signed.contract.name}.json"
-    if file.exists() and json.loads(file.read_text())["hash"] == signed.contract.hash():
-        return None
-    return "not approved yet"
+def _check_kept(contract: RunContract) -> None:
+    """Refuse what a contract promises and nobody here would keep."""
+    if contract.wire != "float32" or contract.privacy:
+        asked = contract.wire if contract.wire != "float32" else f"privacy {', '.join(contract.privacy)}"
+        raise InputError(
+            f"a silo of this version sends float32 as it is, the contract of run {contract.name!r} promises {asked}: "
+            "make it anew without"
+        )
 
 
-class Audit:
-    def __init__(self, path: Any) -> None:
-        self.path = path
-
-    def add(self, **line: Any) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-
-
-def audit_of(site: Site) -> Audit:
-    return Audit(site.state / "audit.jsonl")
+def decision(site: Site, signed: Signed) -> Decision:
+    """Whether the silo takes part. What is not approved yet waits in its state folder for somebody to look at it."""
+    contract = signed.contract
+    approvals = read_approvals(site.state, site.name)
+    for line in approvals.refused:
+        _log.warning("%s", line)
+    found = decide(contract, site.policy, approvals.given, silo=site.name)
+    if found.approved:
+        settle(site.state, contract.name)
+    else:
+        offer(site.state, contract.name, to_json(signed))
+    return found

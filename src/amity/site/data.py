@@ -90,7 +90,7 @@ def _from_files(site: Site, path: Path, form: DataForm, run: Run) -> Silo:
         )
     column = parts[0].label
     splits = [
-        Split(_coloured(part.x, form), y)
+        Split(coloured(part.x, form.shape), y)
         for part, y in zip(parts, _numbered(site, form, [part.y for part in parts], column), strict=True)
     ]
     fraction = run.test_fraction if site.test_fraction is None else site.test_fraction
@@ -99,9 +99,9 @@ def _from_files(site: Site, path: Path, form: DataForm, run: Run) -> Silo:
     return Silo(site.name, train, test)
 
 
-def _coloured(x: Tensor, form: DataForm) -> Tensor:
-    """Grey images with three channels, where the contract's images are in colour."""
-    grey = x.dim() == 4 and x.shape[1] == 1 and len(form.shape) == 3 and form.shape[0] == 3
+def coloured(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Grey images with three channels, where examples of this shape are images in colour."""
+    grey = x.dim() == 4 and x.shape[1] == 1 and len(shape) == 3 and shape[0] == 3
     return x.expand(-1, 3, -1, -1) if grey else x
 
 

@@ -9,18 +9,24 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import IO
 
 from safetensors import SafetensorError
 
-from amity.errors import InputError
+from amity.errors import InputError, NoSpace
 from amity.federation.stored_silo import NEW, StoredSilo
-from amity.record.files import not_written
 from amity.site.config import Site
 
 PATIENCE = 2.0
 """Seconds that a worker waits for the one before it, which may just be ending."""
+
+
+class Held(InputError):
+    """Another worker holds the silo's state folder."""
+
+
+class Unwritten(NoSpace):
+    """The silo's state folder cannot be written to: it is full, gone or read-only."""
 
 
 class KeptSilo(StoredSilo):
@@ -46,9 +52,10 @@ def writing(site: Site) -> Iterator[None]:
         raise _unwritten(site.name, error) from error
 
 
-def _unwritten(name: str, error: Exception) -> Exception:
-    reason = getattr(error, "strerror", None) or type(error).__name__
-    return not_written(error, f"silo {name} cannot write to its state folder ({reason}): make room there, or mend it")
+def _unwritten(name: str, error: OSError | SafetensorError) -> Unwritten:
+    words = str(error) if isinstance(error, SafetensorError) else error.strerror or type(error).__name__
+    reason = words.removeprefix("Error while serializing: ")[:100]
+    return Unwritten(f"silo {name} cannot write to its state folder ({reason}): make room there, or mend it")
 
 
 def held(site: Site, patience: float = PATIENCE) -> IO[bytes]:
@@ -60,9 +67,7 @@ def held(site: Site, patience: float = PATIENCE) -> IO[bytes]:
     while not _locked(handle):
         if time.monotonic() > until:
             handle.close()
-            raise InputError(
-                f"another worker of silo {site.name} holds {site.state}: wait until it has ended, or end it"
-            )
+            raise Held(f"another worker of silo {site.name} holds {site.state}: wait until it has ended, or end it")
         time.sleep(0.05)
     return handle
 
@@ -76,9 +81,3 @@ def _locked(handle: IO[bytes]) -> bool:
         except BlockingIOError:
             return False
     return True
-
-
-def private_folder(path: Path) -> Path:
-    """A folder that its owner alone may read."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return path

@@ -33,10 +33,13 @@ class ModelFacts(TypedDict):
     shape: list[int]  # of one example
     labels: list[str] | None  # in the order of the outputs; None: quantities
     features: list[str] | None  # in the order in which the model takes them
+    pixels: bool  # whether whole numbers 0 to 255 are pixels, which a model takes scaled to -1 to 1
     scale: list[float]  # zero and unit of quantities: what the model gives, times unit, plus zero
 
 
-def write_model(folder: Path, plan: Plan, agreed: Agreed, silo: Silo, round: int, model: Model) -> None:
+def write_model(
+    folder: Path, plan: Plan, agreed: Agreed, silo: Silo, round: int, model: Model, *, pixels: bool
+) -> None:
     """Write the personal model where the silo's own people find it. The weights come first: facts without are none."""
     contract = agreed.contract
     facts = ModelFacts(
@@ -49,6 +52,7 @@ def write_model(folder: Path, plan: Plan, agreed: Agreed, silo: Silo, round: int
         shape=list(contract.data.shape),
         labels=None if contract.data.labels is None else list(contract.data.labels),
         features=None if contract.data.features is None else list(contract.data.features),
+        pixels=pixels,
         scale=list(silo.scale),
     )
     write_weights(folder / WEIGHTS, plan.task, model)

@@ -80,7 +80,10 @@ def of_errors(first: Array, second: Array, truth: Array) -> Difference:
         return UNKNOWN
     rng = np.random.default_rng(0)  # the same examples give the same interval
     step = max(1, _NUMBERS // n)
-    drawn = [columns[:, rng.integers(n, size=(min(step, RESAMPLES - start), n))].mean(2) for start in range(0, RESAMPLES, step)]
+    drawn = [
+        columns[:, rng.integers(n, size=(min(step, RESAMPLES - start), n))].mean(2)
+        for start in range(0, RESAMPLES, step)
+    ]
     found = _gain(np.concatenate(drawn, axis=1))
     found = found[np.isfinite(found)]  # a draw of equal quantities has no R2
     whole = float(_gain(columns.mean(1)[:, None])[0])

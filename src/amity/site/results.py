@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from amity.contract import Model, Score, Silo
-from amity.errors import AmityError, InputError
+from amity.errors import InputError
 from amity.federation.messages import Commit, Keep, Train
 from amity.federation.plan import Plan
 from amity.learn.task import Task
@@ -60,8 +60,8 @@ def finish_due(site: Site) -> list[Verdict]:
         if not (file.parent / VERDICT).exists() and (file.parent / WEIGHTS).exists():
             try:
                 found.append(finish(site, file.parent.name))
-            except AmityError as error:
-                _log.error("run %s cannot be finished: %s", file.parent.name, error)
+            except Exception as error:
+                _log.error("run %s cannot be finished", file.parent.name, exc_info=error)
     return found
 
 
@@ -126,7 +126,7 @@ def _compared(
     else:
         difference = paired.of_errors(first, second, truth * silo.scale.unit)
     judgement, words = judged(difference)
-    verdict = Verdict(
+    told = Verdict(
         run=facts["run"],
         silo=silo.name,
         contract=facts["contract"],
@@ -146,7 +146,7 @@ def _compared(
         words=words,
         metrics={name: dict(score.metrics) for name, score in scores.items()},
     )
-    verdict = plain(verdict)  # as it will be read: what is undefined is null
+    verdict: Verdict = plain(told)  # as it will be read: what is undefined is null
     _write_predictions(folder / PREDICTIONS, task, silo, {"personal": personal, "alone": alone.model}, facts)
     put(folder / REPORT, report(verdict).encode())
     put(folder / VERDICT, to_json(verdict, indent=1))  # last: where it is, all is there
@@ -172,7 +172,9 @@ def _write_predictions(file: Path, task: Task, silo: Silo, models: dict[str, Mod
     found = {"y": silo.test.y.numpy(force=True) if task.classes else _restored(silo.test.y.double(), *scale)}
     for name, model in models.items():
         outputs = outputs_of(task, model, test.x)
-        found[name] = outputs.softmax(1).numpy(force=True) if task.classes else _restored(outputs[:, 0].double(), *scale)
+        found[name] = (
+            outputs.softmax(1).numpy(force=True) if task.classes else _restored(outputs[:, 0].double(), *scale)
+        )
     if facts["labels"] is not None:
         found["labels"] = np.array(facts["labels"])
     save_arrays(file, found)

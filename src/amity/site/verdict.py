@@ -1,4 +1,4 @@
-"""What a run has brought to one silo: its personal model against one that it trained alone, on its own test examples."""
+"""What a run has brought to one silo: its personal model against one that it trained alone, on its own test data."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def report(verdict: Verdict) -> str:
         "",
         _explained(verdict),
         "",
-        f"Both models were trained for {verdict['rounds']} rounds from the same first weights, with the same solver, on "
+        f"Both models were trained for {verdict['rounds']} rounds from the same first weights, by the same solver, on "
         "the same training examples, and tested on the same examples, which no training has seen. The model alone was "
         "trained here, after the run; nothing of it was sent.",
         "",
@@ -106,7 +106,9 @@ def _percent(value: float | None) -> str:
 
 def _metric_rows(metrics: Mapping[str, Mapping[str, float | None]]) -> list[str]:
     personal, alone = metrics["personal"], metrics["alone"]
-    return [f"| {TITLES[name]} | {_metric(name, personal[name])} | {_metric(name, alone.get(name))} |" for name in personal]
+    return [
+        f"| {TITLES[name]} | {_metric(name, personal[name])} | {_metric(name, alone.get(name))} |" for name in personal
+    ]
 
 
 def _metric(name: str, value: float | None) -> str:

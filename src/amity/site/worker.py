@@ -14,12 +14,12 @@ After Keep the silo has its personal model in STATE/runs/<run>/. Every message a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -29,14 +29,12 @@ from amity.contract import Silo
 from amity.data.silos import Silos
 from amity.engines.memory import answered
 from amity.errors import AmityError, InputError
-from amity.federation.encoding import encode
 from amity.federation.messages import (
     Answer,
     Declined,
     Describe,
     Described,
     Done,
-    Failed,
     Finish,
     Joined,
     Keep,
@@ -52,13 +50,15 @@ from amity.federation.plan import Member, layout_of
 from amity.federation.run_contract import Signed
 from amity.prepare import roster_of
 from amity.site import agreement, consent, frames, leaving
+from amity.site.accounts import Accounts
 from amity.site.agreement import Agreed
 from amity.site.config import Site, load_site
 from amity.site.data import prepared
-from amity.site.keeping import KeptSilo, held, writing
+from amity.site.keeping import KeptSilo, Unwritten, held, writing
 from amity.site.model_file import write_model
+from amity.site.results import finish_due
 
-VARIABLE = "AMITY_SITE"
+VARIABLE, LOG = "AMITY_SITE", "worker.log"
 
 _log = logging.getLogger("amity.site")
 
@@ -70,7 +70,8 @@ class Worker:
         self.site = site
         self._root = root
         self._lock = held(site)
-        self._audit = consent.audit_of(site)
+        self._accounts = Accounts(site, self.answer)
+        self.exchange = self._accounts.exchange  # the bytes of a message -> the bytes of the answer
         self._ready: tuple[str, Silos] | None = None  # data that were made ready, and for which contract
         self._side: KeptSilo | None = None
 
@@ -79,29 +80,15 @@ class Worker:
         self._drop()
         self._lock.close()
 
-    def exchange(self, content: bytes) -> bytes:
-        """The bytes of the answer to the bytes of a message; both become lines of the audit."""
+    def answer(self, message: Message) -> Answer:
+        """Do what a message asks for. What is only in memory, for it cannot be written, is forgotten."""
         try:
-            self._note("received", content)
-            answer = answered(self, content)
-            self._note("sent", answer)
-            return answer
-        except AmityError as error:  # no audit, no answer
-            return encode(Failed("", 0, 0, "input", str(error)))
-
-    def safely(self, message: Message) -> Answer:
-        """The answer, and a message about it where something goes wrong."""
-        try:
-            return self.answer(message)
-        except Exception as error:
-            _log.warning("%s of run %s, round %d", type(message).__name__, *message[:2], exc_info=error)
-            return failure(message, error)
+            return self._answer(message)
         finally:
-            if self._side is not None and self._side.unsaved:  # the disk is what counts
+            if self._side is not None and self._side.unsaved:
                 self._drop()
 
-    def answer(self, message: Message) -> Answer:
-        """Do what a message asks for."""
+    def _answer(self, message: Message) -> Answer:
         folder = self.site.run(message.run)
         end = leaving.ended(folder)
         if end is not None and end["left"]:
@@ -119,32 +106,28 @@ class Worker:
             return left
         if isinstance(message, Finish):
             return self._finish(side, message)
+        if isinstance(message, Joined):
+            return self._welcome(side, message)
         answer = side.answer(message)
         if isinstance(message, Keep):
             self._write_model(side)
-        elif isinstance(message, Joined):
-            self._welcome(message)
         return answer
 
     def _opened(self, message: Describe | Propose, document: str) -> Signed:
-        """The contract in a document, verified, and seen to be about this run and this silo."""
-        signed = consent.opened(document, self._root(self.site))
-        contract = signed.contract
-        if contract.name != message.run:
-            raise InputError(
-                f"a message of run {message.run!r} brings the contract of {contract.name!r}: mend the server"
-            )
-        if self.site.name not in contract.invited:
-            raise InputError(
-                f"the contract of run {contract.name!r} does not invite silo {self.site.name}: leave it out"
-            )
-        return signed
+        """The contract in a document, if it holds."""
+        try:
+            return consent.opened(self.site, message.run, document, self._root(self.site))
+        except InputError as error:
+            self._accounts.decided("refused", message.run, str(error))
+            raise
 
     def _declined(self, message: Describe | Propose, signed: Signed) -> Declined | None:
-        """The refusal, where neither the policy nor anybody here has approved the contract."""
+        """The refusal, where the policy speaks against the contract or nobody here has approved it."""
         with writing(self.site):
-            words = consent.refusal(self.site, signed)
-        return None if words is None else Declined(*message[:3], words)
+            found = consent.decision(self.site, signed)
+        words = found.by if found.approved else "; ".join(found.reasons)
+        self._accounts.decided("approved" if found.approved else "declined", message.run, words, signed.contract.hash())
+        return None if found.approved else Declined(*message[:3], words)
 
     def _described(self, message: Describe, signed: Signed) -> Described:
         return Described(*message[:3], json.dumps(self._member(signed)._asdict()))
@@ -216,12 +199,12 @@ class Worker:
         """
         if side.pending is not None or not isinstance(message, Train | Measure | Keep):
             return None
-        down = None if side.plan.method.evaluates == "held" else message.down
-        if side.committed and (down is not None or side.plan.method.evaluates == "held"):
-            side.answer(Keep(message.run, side.committed, message.silo, down))
+        if side.committed:
+            own = side.plan.method.evaluates == "held"
+            if not own and message.down is None:
+                return None
+            side.answer(Keep(message.run, side.committed, message.silo, None if own else message.down))
             self._write_model(side)
-        elif side.committed:
-            return None
         with writing(self.site):
             leaving.end(self.site.run(message.run), side.committed, left=True)
         return Left(message.run, side.committed, message.silo)
@@ -237,34 +220,69 @@ class Worker:
         model = side.delivered()
         assert side.kept is not None
         with writing(self.site):
-            folder = self.site.run(side.plan.run)
-            write_model(folder, side.plan, self._agreed, self._silo(self._agreed), side.kept.round, model)
+            write_model(
+                self.site.run(side.plan.run),
+                side.plan,
+                self._agreed,
+                self._silo(self._agreed),
+                side.kept.round,
+                model,
+                pixels=self.site.data is not None,  # a factory's arrays are taken as they are
+            )
 
-    def _welcome(self, message: Joined) -> None:
-        """Write down that one more silo is there, so that a worker that is started again plans with it."""
+    def _welcome(self, side: KeptSilo, message: Joined) -> Answer:
+        """Go on with one more silo, and write that down, so that a worker that is started again plans with it.
+
+        The state comes first: if a crash comes between, the server asks again, and growing twice is growing once.
+        """
+        agreed = self._agreed
+        if any(member.name == message.name for member in (*agreed.roster, *agreed.joined)):
+            return Done(*message[:3])  # told before
+        answer = side.answer(message)
         newcomer = Member(message.name, message.size, (), 0, group=message.group)
-        self._agreed = self._agreed._replace(joined=(*self._agreed.joined, newcomer))
         with writing(self.site):
-            agreement.save(self.site, self._agreed)
+            agreement.save(self.site, agreed._replace(joined=(*agreed.joined, newcomer)))
+        self._agreed = agreed._replace(joined=(*agreed.joined, newcomer))
+        return answer
 
-    def _note(self, what: str, content: bytes) -> None:
-        with writing(self.site):
-            self._audit.add(what=what, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+class Unable:
+    """Answers for a silo that cannot begin, for a reason that the server may know."""
+
+    def __init__(self, error: AmityError) -> None:
+        self._error = error
+
+    def safely(self, message: Message) -> Answer:
+        """The reason, whatever is asked."""
+        return failure(message, self._error)
 
 
 def main() -> None:
     """Answer messages of standard input, for the silo whose folder AMITY_SITE names."""
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # whatever else is printed does not belong among the answers
+    worker = None
     try:
         site = site_here()
-        torch.set_num_threads(site.threads)  # with more than one, sums are taken in another order than in a simulation
         worker = Worker(site)
-        logs.start("info", str(site.state / "worker.log"))
+        _keep_words(site.state / LOG)
     except AmityError as error:
-        sys.exit(f"amity: {error}")
+        print(f"amity: {error}", file=sys.stderr)
+        if isinstance(error, Unwritten) and worker is None:
+            frames.serve(partial(answered, Unable(error)), sys.stdin.buffer, answers)
+        sys.exit(2)
+    torch.set_num_threads(site.threads)  # with more than one, sums are taken in another order than in a simulation
     frames.serve(worker.exchange, sys.stdin.buffer, answers)
-    worker.close()
+    worker.close()  # now: the next worker need not wait for what follows
+    finish_due(site)
+
+
+def _keep_words(log: Path) -> None:
+    """Keep all that is logged or printed from now on in the silo's state folder: code that has seen data may quote it,
+    and the kit's own logs are not for that."""
+    logs.start("info", str(log))
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), sys.stderr.fileno())
 
 
 def site_here() -> Site:
