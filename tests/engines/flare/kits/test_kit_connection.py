@@ -27,6 +27,8 @@ from amity.engines.flare.kits.hub import load_root
 from amity.engines.flare.kits.live import tell_server
 from amity.engines.flare.kits.members import remove
 
+pytestmark = pytest.mark.xdist_group("a consortium at work")  # it is started once
+
 PATIENCE = 60.0  # seconds: much more than it takes
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # how a gRPC client begins
 
