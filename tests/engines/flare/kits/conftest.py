@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import shutil
 import socket
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
 from amity.engines.flare.kits import resources
+from amity.engines.flare.kits.certificates import Root, Subject, load_key, pem, x509_name
 from amity.engines.flare.kits.hub import make_hub
 from amity.engines.flare.kits.members import admit
 from amity.engines.flare.kits.request import read_request
@@ -47,3 +52,23 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(made: Path, tmp_path: Path) -> Path:
     """The same, for a test's own use."""
     return Path(shutil.copytree(made, tmp_path / "place"))
+
+
+@pytest.fixture
+def dated() -> Callable[..., str]:
+    """Make a certificate of north that begins two days ago, or in `begins_in_days`."""
+
+    def make(root: Root, key: bytes, *, ends_in_days: float, begins_in_days: float = -2) -> str:
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .issuer_name(root.certificate.subject)
+            .subject_name(x509_name(Subject("north", "North Hospital")))
+            .public_key(load_key(key).public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now + timedelta(days=begins_in_days))
+            .not_valid_after(now + timedelta(days=ends_in_days))
+        )
+        return pem(builder.sign(root.key, hashes.SHA256()))
+
+    return make

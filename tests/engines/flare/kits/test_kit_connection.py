@@ -10,19 +10,16 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from amity.engines.flare.kits import admin_kit, admin_user, server_command, silo_command
-from amity.engines.flare.kits.certificates import Subject, issue, key_pem, new_key, new_root, pem, x509_name
+from amity.engines.flare.kits.certificates import Subject, issue, key_pem, new_key, new_root, pem
 from amity.engines.flare.kits.hub import load_root
 from amity.engines.flare.kits.live import tell_server
 from amity.engines.flare.kits.members import remove
@@ -136,22 +133,10 @@ def test_another_root_is_refused(running: Running) -> None:
     assert refused(running, (pem(certificate), key_pem(key)))
 
 
-def test_an_expired_certificate_is_refused(running: Running) -> None:
-    root, key, now = load_root(running.place / "hub"), new_key(), datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .issuer_name(root.certificate.subject)
-        .subject_name(x509_name(Subject("north", "North Hospital")))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=2))
-    )
-    pairs = {
-        days: (pem(builder.not_valid_after(now + timedelta(days=days)).sign(root.key, hashes.SHA256())), key_pem(key))
-        for days in (-1, 1)
-    }
-    assert refused(running, pairs[-1])
-    assert answer(running, pairs[1]) != b"", "its date was the reason"
+def test_an_expired_certificate_is_refused(running: Running, dated: Callable[..., str]) -> None:
+    root, key = load_root(running.place / "hub"), key_pem(new_key())
+    assert refused(running, (dated(root, key, ends_in_days=-1), key))
+    assert answer(running, (dated(root, key, ends_in_days=1), key)) != b"", "its date was the reason"
 
 
 def test_plain_text_is_refused(running: Running) -> None:

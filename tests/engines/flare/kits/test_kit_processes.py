@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -12,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from amity.engines.flare.kits import server_command, silo_command, silo_name, systemd_unit
+from amity.engines.flare.kits.dates import check_dates
 from amity.engines.flare.kits.files import check_place
-from amity.engines.flare.kits.hub import make_hub
+from amity.engines.flare.kits.hub import load_root, make_hub
 from amity.engines.flare.kits.lock import hold, is_held
 from amity.engines.flare.kits.process import check_port, flare_arguments
 from amity.errors import InputError
-
-Started = Callable[[], tuple[list[str], dict[str, str]]]
 
 
 def refusal(command: tuple[list[str], dict[str, str]]) -> str:
@@ -64,10 +64,25 @@ def test_a_key_that_others_can_read(place: Path) -> None:
     assert "chmod 600" in refusal(silo_command(place / "north"))
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends", "words"), [(-2, -1, "silo has ended on .* federation renew"), (1, 2, "begins on .* the clock")]
+)
+def test_certificates_that_are_not_valid_today(
+    place: Path, dated: Callable[..., str], begins: int, ends: int, words: str
+) -> None:
+    check_dates(place / "north")
+    check_dates(place / "hub")
+    root, key = load_root(place / "hub"), (place / "north" / "key.pem").read_bytes()
+    certificate = dated(root, key, begins_in_days=begins, ends_in_days=ends)
+    (place / "north" / "kit" / "startup" / "client.crt").write_text(certificate)
+    assert re.search(words, refusal(silo_command(place / "north")))
+
+
 def test_a_port_that_is_taken(place: Path) -> None:
     check_port(place / "hub" / "server")
     port = int(server_port(place))
     with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", port))
         other.listen()
         assert f"port {port}" in refusal(server_command(place / "hub"))
