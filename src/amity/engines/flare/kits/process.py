@@ -2,8 +2,9 @@
 
 It is FLARE's own main program. Around it are checks that FLARE does not make. A kit that runs already is not started
 again: the server would give the second process the name and leave the first one without. A key that others can read is
-refused, as is a port that is taken: gRPC would share it, and each silo would meet one of two servers by chance. What
-the process writes is for its owner alone. Certificates that have ended are said, not tried for ever. And when it is asked to end, it takes the processes of its jobs with it.
+refused, and so are certificates that have ended, with which FLARE would try for ever without saying why, and a port
+that is taken: gRPC would share it, and each silo would meet one of two servers by chance. What the process writes is
+for its owner alone. And when it is asked to end, it takes the processes of its jobs with it.
 """
 
 from __future__ import annotations
