@@ -25,8 +25,6 @@ from amity.engines.flare.kits.lock import hold
 from amity.engines.flare.kits.places import Kind, check_hub, check_site, silo_name
 from amity.errors import AmityError, InputError
 
-PATIENCE = 10.0  # seconds that a job's process has to end by itself
-
 
 def main(kind: Kind, folder: Path) -> None:
     """Become FLARE's process."""
@@ -49,18 +47,18 @@ def main(kind: Kind, folder: Path) -> None:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """End the processes of jobs, then this one, by the same signal."""
+    """End the processes of jobs and this one, by the same signal.
+
+    No other thread may come in between: the launchers would start a job's process again that has been killed.
+    """
     import psutil
 
-    started = psutil.Process().children(recursive=True)
-    for process in started:
-        with suppress(psutil.NoSuchProcess):
-            process.terminate()
-    for process in psutil.wait_procs(started, timeout=PATIENCE)[1]:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
+    started = [process.pid for process in psutil.Process().children(recursive=True)]
     signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+    sys.setswitchinterval(60.0)
+    for process in (*started, os.getpid()):
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
 
 
 def flare_arguments(kind: Kind, place: Path) -> tuple[str, list[str]]:
