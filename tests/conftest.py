@@ -5,6 +5,7 @@ Tests never fetch from the internet, and what they cache is their own: decoded b
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _CACHE in config.stash:
         config.stash[_CACHE].cleanup()
+
+
+@pytest.fixture(autouse=True)
+def as_many_threads_as_before() -> Iterator[None]:
+    """Fail a test that leaves torch with another number of threads: the next one would compute other last bits."""
+    yield
+    left = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert left == 1, f"this test leaves torch with {left} threads"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 HEAVY = ("matplotlib", "nvflare", "pandas", "plotly", "ray", "sklearn")
 
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
-OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process"}
+OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process", "site"}
 OUTER |= {"comparison", "repeats", "result", "logs", "testing"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
@@ -48,11 +48,18 @@ FORBIDDEN = {
     "report": {"methods", "engines", "data", "cli", "api", "running"},
 }
 MEETING_PLACES = {"api", "prepare", "resolve", "running", "silo_process"}  # where methods, federation and engines meet
+MEETING_PLACES |= {"site"}  # where a silo's own data and code meet its side of a federation
 MEETING_PLACES |= {"testing"}  # puts methods to their laws over every engine
 FEDERATION_COMMANDS = "cli/federation/"  # set up and run the engine between organisations
 
 SILO_SIDE = {"federation/silo.py", "federation/stored_silo.py", "federation/hosting.py", "federation/secrets.py"}
-SERVER_SIDE = {"federation/server.py", "federation/admission.py", "federation/resume.py", "federation/course.py"}
+SERVER_SIDE = {
+    "federation/server.py",
+    "federation/contact.py",
+    "federation/admission.py",
+    "federation/resume.py",
+    "federation/course.py",
+}
 
 
 def part_of(file: Path) -> str:
@@ -220,7 +227,7 @@ def test_all_equals_the_public_names() -> None:
     assert amity.__all__ == sorted(amity.__all__) and len(amity.__all__) <= 30
     assert all(getattr(amity, name).__name__ for name in amity.__all__ if name not in ("Model", "State"))
     submodules = {info.name for info in pkgutil.iter_modules(amity.__path__)}
-    imported_for_itself = {"TYPE_CHECKING", "Any", "annotations", "importlib"}
+    imported_for_itself = {"TYPE_CHECKING", "Any", "annotations", "importlib", "os"}
     public = {name for name in vars(amity) if not name.startswith("_")} - submodules - imported_for_itself
     assert public <= set(amity.__all__)
 

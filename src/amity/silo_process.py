@@ -1,12 +1,13 @@
-"""A silo in a process of its own: `python -m amity.silo_process FOLDER`. It is given a folder and messages alone.
+"""A silo of a simulation in a process of its own: `python -m amity.silo_process FOLDER`, which is given a folder and
+messages alone. There is no contract and nobody to approve one: between organisations it is `amity.site.worker`.
 
     FOLDER/silo.json          its name, what its labels are, the unit of quantities
     FOLDER/data.safetensors   its examples
     FOLDER/state/             what it has learnt: see federation/stored_silo.py
     FOLDER/model.safetensors  its personal model, when it was told to keep one
 
-Messages come in on standard input, answers go out on standard output: eight bytes of length, then the message. The plan
-is resolved here, from the run and the roster, by the same function as at the server.
+Messages come in on standard input, answers go out on standard output (`site/frames.py`). The plan is resolved here,
+from the run and the roster, by the same function as at the server.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from __future__ import annotations
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -30,6 +31,7 @@ from amity.federation.stored_silo import StoredSilo
 from amity.prepare import ready, roster_of
 from amity.record.files import replacing
 from amity.resolve import method_of, resolve
+from amity.site.frames import serve
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
@@ -135,20 +137,12 @@ def load_silo(folder: Path) -> Silos:
     return Silos((silo,), facts["classes"], data=str(facts["name"]), setting="natural")
 
 
-def serve(process: SiloProcess, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer messages until there are no more."""
-    while len(head := source.read(8)) == 8:
-        out = answered(process, source.read(int.from_bytes(head, "big")))
-        sink.write(len(out).to_bytes(8, "big") + out)
-        sink.flush()
-
-
 def main() -> None:
     """Serve the silo whose folder the command line names."""
     torch.set_num_threads(1)  # or sums would be taken in another order than in a simulation
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # whatever else is printed does not belong among the answers
-    serve(SiloProcess(Path(sys.argv[1])), sys.stdin.buffer, answers)
+    serve(partial(answered, SiloProcess(Path(sys.argv[1]))), sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":

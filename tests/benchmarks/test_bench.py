@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from amity.cli import app as cli
 from amity.errors import InputError
@@ -117,10 +119,18 @@ def test_memory_is_measured_in_a_fresh_process() -> None:
     assert figures["peak_gib"] > figures["matrix_gib"] > 0
 
 
+@pytest.fixture
+def usual_threads() -> Iterator[None]:
+    """Put back the number of threads: a benchmark of the server takes them all, as it may in a process of its own."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.ray] if name == "cluster" else []) for name in BENCHMARKS]
 )
-def test_every_case_runs_in_quick_mode(name: str) -> None:
+def test_every_case_runs_in_quick_mode(name: str, usual_threads: None) -> None:
     try:
         benchmark = load(name, quick=True)
     except Missing as missing:

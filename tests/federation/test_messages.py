@@ -19,13 +19,16 @@ from amity.federation.messages import (
     VERDICTS,
     Answer,
     Commit,
+    Declined,
     Describe,
     Described,
     Done,
     Failed,
+    Finish,
     Hello,
     Joined,
     Keep,
+    Left,
     Measure,
     Measured,
     Message,
@@ -68,7 +71,10 @@ MESSAGES = {
     Measured: st.builds(
         Measured, *head, whole, numbers, numbers, st.dictionaries(names, numbers), maybe, maybe, st.booleans()
     ),
+    Finish: st.builds(Finish, *head),
     Done: st.builds(Done, *head),
+    Declined: st.builds(Declined, *head, names),
+    Left: st.builds(Left, *head),
     Failed: st.builds(Failed, *head, st.sampled_from(["input", "code", "upload"]), names),
 }
 messages = st.one_of(*MESSAGES.values())

@@ -210,7 +210,9 @@ def test_the_server_saves_before_any_silo_is_told() -> None:
     with opened("memory")(plan, at) as carrier:
         hosted = carrier.silos  # type: ignore[attr-defined]
         server = ServerSide(
-            plan, carrier, save=lambda progress: saved.append((progress, [one.committed for one in hosted.values()]))
+            plan,
+            carrier,
+            save=lambda so_far: saved.append((so_far.progress, [one.committed for one in hosted.values()])),
         )
         list(server.rounds())
     assert [(progress.round, committed) for progress, committed in saved] == [(1, [0] * 5), (2, [1] * 5)]

@@ -23,7 +23,7 @@ from amity.errors import DamagedFile, InputError, LostWorker
 from amity.federation.encoding import decode, encode
 from amity.federation.messages import Describe, Failed, Propose
 from amity.federation.plan import Plan
-from amity.federation.reports import Progress
+from amity.federation.reports import Round
 from amity.federation.server import ServerSide
 from amity.prepare import silos_of
 from amity.resolve import resolve
@@ -94,7 +94,7 @@ def test_a_silo_that_is_killed_and_a_server_that_comes_back_go_on_where_they_wer
     run = asked("scaffold", **LOSSY, rounds=4)
     silos = silos_of(run)
     folders = folders_of(silos, tmp_path)
-    saved: list[Progress] = []
+    saved: list[Round] = []
     with Processes(folders) as children:
         plan, carrier = agreed(children, run, len(folders))
         server = ServerSide(plan, carrier, save=saved.append)
@@ -107,7 +107,7 @@ def test_a_silo_that_is_killed_and_a_server_that_comes_back_go_on_where_they_wer
         children.end(1)
         children.start(1)
         plan, carrier = agreed(children, run, len(folders))
-        server = ServerSide(plan, carrier, start=saved[-1], save=saved.append)
+        server = ServerSide(plan, carrier, start=saved[-1].progress, save=saved.append)
         server.meet()
         list(server.rounds())
         server.keep()
@@ -119,17 +119,17 @@ def test_a_server_that_comes_back_from_an_older_checkpoint_is_followed(tmp_path:
     run = asked("scaffold", rounds=4, clients=2)
     silos = silos_of(run)
     folders = folders_of(silos, tmp_path)
-    saved: list[Progress] = []
+    saved: list[Round] = []
     with Processes(folders) as children:
         plan, carrier = agreed(children, run, len(folders))
         rounds = ServerSide(plan, carrier, save=saved.append).rounds()
         next(rounds)
         next(rounds)
-        again = ServerSide(plan, carrier, start=saved[0])
+        again = ServerSide(plan, carrier, start=saved[0].progress)
         again.meet()
         assert [report.round for report in again.rounds()] == [2, 3, 4]
         again.keep()
-        older = ServerSide(plan, carrier, start=saved[0])
+        older = ServerSide(plan, carrier, start=saved[0].progress)
         with pytest.raises(InputError, match="has committed round 4, the server has saved round 1 only"):
             older.meet()
     check_models(run, silos, folders)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-from amity.contract import Silo
+from amity.contract import Model, Silo
 from amity.errors import InputError, RefusedUpload
 from amity.federation.carrier import Outbox
 from amity.federation.encoding import decode, encode
@@ -20,6 +20,7 @@ from amity.federation.messages import Answer, Failed, Message
 from amity.federation.plan import Plan
 from amity.federation.silo import SiloSide
 from amity.federation.storage import PlainStorage
+from amity.learn.threads import one_thread
 
 Wire = Callable[[bytes], bytes]
 """Takes a message to a silo, and brings its answer."""
@@ -46,12 +47,19 @@ class Memory:
 
     @property
     def door(self) -> Hosting | None:
-        return Hosting(self.plan.method, self.silos) if self.silos else None
+        return Hosting(self.plan.method, self.silos, self.delivered) if self.silos else None
 
     def ask(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
         for client in messages:
-            received = self._wires[client](encode(messages[client]))
+            content = encode(messages[client])
+            with one_thread():  # not while somebody else is at work with the answer
+                received = self._wires[client](content)
             yield (client,), self._read(received, client, messages.round)
+
+    def delivered(self) -> list[Model]:
+        """Every silo's personal model of the round that it was told to keep."""
+        with one_thread():
+            return [self.silos[client].delivered() for client in sorted(self.silos)]
 
     def _read(self, received: bytes, client: int, round: int) -> Answer:
         """A silo's answer. One that cannot be read harms nobody but the silo: it is an upload that is refused."""

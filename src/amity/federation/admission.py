@@ -4,13 +4,13 @@ An upload comes from a silo, which may be broken or hostile. One that has not ex
 that the method declares, or whose numbers are not finite, is refused: it counts as never sent, its silo goes on from
 its old state, and nobody else notices. What is expected is known before any upload arrives.
 
-Pure functions of the contract, which know no engine.
+Nothing here knows an engine.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -29,6 +29,9 @@ from amity.contract import (
     declared,
     kinds_like,
 )
+from amity.federation.carrier import Outbox
+from amity.federation.messages import Answer, Failed, Upload
+from amity.federation.storage import Shelf
 from amity.learn.task import Task
 
 _NOT_FINITE = "not finite"
@@ -71,6 +74,37 @@ class Admission:
     def _ranged(self, key: str) -> Kind | None:
         kind = None if self._kinds is None else self._kinds[key]
         return None if kind is None or (kind.least is None and kind.most is None) else kind
+
+
+def admit(
+    admission: Admission,
+    clients: Sequence[int],
+    answer: Answer,
+    messages: Outbox,
+    lost: frozenset[int],
+    shelf: Shelf,
+) -> dict[int, str]:
+    """Let uploads in, and say why not where they are refused. This is the one place, for every engine.
+
+    An upload is of the run and the round that was asked for, and those of silos in `lost` are looked at but not kept.
+    """
+    if isinstance(answer, Failed):  # an upload that cannot even be sent
+        return dict.fromkeys(clients, answer.words)
+    if not isinstance(answer, Upload) or answer.run != messages.run or answer.round != messages.round:
+        return dict.fromkeys(clients, "upload refused: it answers another question")
+    if len(clients) == 1:
+        wrong = admission.refused(answer.values)
+        found = {} if wrong is None else {0: wrong}
+        rows = {} if found else {key: value[None] for key, value in answer.values.items()}
+    else:
+        found, rows = admission.refused_rows(answer.values, len(clients)), answer.values
+    there = [at for at, client in enumerate(clients) if at not in found and client not in lost]
+    if len(there) == len(clients):
+        shelf.put([messages.places[client] for client in clients], clients, rows)
+    elif there:
+        some = {key: value[there] for key, value in rows.items()}
+        shelf.put([messages.places[clients[at]] for at in there], [clients[at] for at in there], some)
+    return {clients[at]: why for at, why in found.items()}
 
 
 def expected(

@@ -9,13 +9,13 @@ would otherwise never leave a silo. A network engine has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from amity.contract import Download, Model, State
-from amity.federation.messages import Answer, Commit, Hello, Joined, Keep, Measure, Message, Train, Verdict
+from amity.federation.messages import Answer, Commit, Finish, Hello, Joined, Keep, Measure, Message, Train, Verdict
 from amity.federation.plan import Member
 from amity.federation.reports import Settled
 from amity.federation.storage import Storage
@@ -27,12 +27,14 @@ class Outbox(Mapping[int, Message]):
     def __init__(
         self,
         kind: type[Message],
+        run: str,
         round: int,
         who: Sequence[int],
         make: Callable[[int, State | None], Message],
         down: Download | None,
     ) -> None:
         self.kind = kind
+        self.run = run
         self.round = round
         self.places = {client: place for place, client in enumerate(who)}
         self.down = down  # what they are sent, as the method made it
@@ -48,6 +50,12 @@ class Outbox(Mapping[int, Message]):
     def __len__(self) -> int:
         return len(self.places)
 
+    def without(self, clients: Container[int]) -> Outbox:
+        """The same messages, but for those to some silos; the others keep their places."""
+        fewer = Outbox(self.kind, self.run, self.round, (), self.make, self.down)
+        fewer.places = {client: place for client, place in self.places.items() if client not in clients}
+        return fewer
+
     def to(self, client: int) -> State | None:
         """What this silo is sent."""
         return None if self.down is None else self.down.to(self.places[client])
@@ -60,35 +68,40 @@ def hello(run: str, round: int, who: Sequence[int], settled: Mapping[int, Settle
         last = settled.get(client)
         return Hello(run, round, client) if last is None else Hello(run, round, client, last.round, last.verdict)
 
-    return Outbox(Hello, round, who, greeting, None)
+    return Outbox(Hello, run, round, who, greeting, None)
 
 
 def train(run: str, round: int, who: Sequence[int], down: Download) -> Outbox:
     """Messages that ask these silos to take their turns."""
-    return Outbox(Train, round, who, lambda client, sent: Train(run, round, client, sent or {}), down)
+    return Outbox(Train, run, round, who, lambda client, sent: Train(run, round, client, sent or {}), down)
 
 
 def measure(run: str, round: int, who: Sequence[int], down: Download | None) -> Outbox:
     """Messages that ask these silos to evaluate their models."""
-    return Outbox(Measure, round, who, lambda client, sent: Measure(run, round, client, sent), down)
+    return Outbox(Measure, run, round, who, lambda client, sent: Measure(run, round, client, sent), down)
 
 
 def keep(run: str, round: int, who: Sequence[int], down: Download | None) -> Outbox:
     """Messages that tell these silos to keep their models."""
-    return Outbox(Keep, round, who, lambda client, sent: Keep(run, round, client, sent), down)
+    return Outbox(Keep, run, round, who, lambda client, sent: Keep(run, round, client, sent), down)
 
 
 def commit(run: str, round: int, verdicts: Mapping[int, Verdict]) -> Outbox:
     """Messages that tell silos what became of their uploads."""
     return Outbox(
-        Commit, round, sorted(verdicts), lambda client, sent: Commit(run, round, client, verdicts[client]), None
+        Commit, run, round, sorted(verdicts), lambda client, sent: Commit(run, round, client, verdicts[client]), None
     )
 
 
 def joined(run: str, round: int, who: Sequence[int], member: Member) -> Outbox:
     """Messages that tell silos of one more."""
     told = member.name, member.size, member.group
-    return Outbox(Joined, round, who, lambda client, sent: Joined(run, round, client, *told), None)
+    return Outbox(Joined, run, round, who, lambda client, sent: Joined(run, round, client, *told), None)
+
+
+def finish(run: str, round: int, who: Sequence[int]) -> Outbox:
+    """Messages that tell silos that the run is over."""
+    return Outbox(Finish, run, round, who, lambda client, sent: Finish(run, round, client), None)
 
 
 @runtime_checkable

@@ -1,14 +1,17 @@
 """Messages: all that ever crosses between the server's side and a silo's side.
 
     server -> silo                          silo -> server
-    Describe(document)                      Described(member)
-    Propose(document)                       Standing(committed, pending, layout)
+    Describe(document)                      Described(member)         | Declined
+    Propose(document)                       Standing(committed, pending, layout) | Declined
     Hello(round, verdict)                   Standing
     Train(down)                             Upload(values)            | Failed
     Commit(verdict)                         Done
     Measure(down?)                          Measured(count, main, ...) | Failed
     Keep(down?)                             Done
     Joined(name, size, group)               Done
+    Finish                                  Done
+
+A silo that leaves answers with Left once what it has trained is settled, and to all that comes afterwards.
 
 Each is a value that names its run, its round and its silo, and each has one encoding, the same for every engine
 (`encoding.py`). What is not in a message's type cannot cross: no example, no prediction, no label scale, no
@@ -27,7 +30,11 @@ from amity.errors import AmityError
 Verdict = Literal["accepted", "lost", "refused"]
 """What became of a silo's upload: it is part of the new server state, it never arrived, or it was not taken."""
 
-Blame = Literal["input", "code", "upload"]
+Blame = Literal["input", "code", "upload", "absent"]
+"""What a failure is put down to: something that was given, code, an upload that is none, or a silo that is away.
+
+The last is said by a carrier about a silo that does not answer, never by the silo.
+"""
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -151,11 +158,36 @@ class Joined(NamedTuple):
     group: int | None = None  # the distribution it was drawn from, where that is known (simulation)
 
 
+class Finish(NamedTuple):
+    """The run is over: no message comes after it. The silo has its model, and compares it for itself."""
+
+    run: str
+    round: int  # the last one
+    silo: int
+
+
 class Done(NamedTuple):
     """The silo has done what it was asked."""
 
     run: str
     round: int
+    silo: int
+
+
+class Declined(NamedTuple):
+    """The silo does not take part, or not yet: nobody there has approved the contract. Its data were not touched."""
+
+    run: str
+    round: int
+    silo: int
+    words: str
+
+
+class Left(NamedTuple):
+    """The silo has left the run, after the last round that it committed, with the personal model that it had then."""
+
+    run: str
+    round: int  # committed
     silo: int
 
 
@@ -169,8 +201,8 @@ class Failed(NamedTuple):
     words: str
 
 
-Message = Describe | Propose | Hello | Train | Commit | Measure | Keep | Joined
-Answer = Described | Standing | Upload | Measured | Done | Failed
+Message = Describe | Propose | Hello | Train | Commit | Measure | Keep | Joined | Finish
+Answer = Described | Declined | Standing | Upload | Measured | Done | Left | Failed
 
 
 def measured(run: str, round: int, silo: int, score: Score) -> Measured:

@@ -55,10 +55,8 @@ class Round(NamedTuple):
     clouds: Mapping[int, Model] | None = None  # silo -> the cloud model that it was sent, where these are kept
 
 
-def weights_of(down: Download, asked: Tensor, relations: Tensor | None, clients: int) -> Tensor | None:
-    """The collaboration weights of a round: those that silos learn, else those that the server mixed with."""
-    if relations is not None:
-        return relations.double()
+def weights_of(down: Download, asked: Tensor, clients: int) -> Tensor | None:
+    """The collaboration weights that the server mixed with in a round.  # [m, m]"""
     if down.weights is None:
         return None
     out = torch.full((clients, clients), torch.nan, dtype=torch.float64)
@@ -76,11 +74,16 @@ def sent_bytes(down: Download, receivers: int) -> int:
     return receivers * nbytes(down.shared) + each
 
 
+def verdict_of(client: int, refused: Mapping[int, str], gone: Mapping[int, str]) -> Verdict:
+    """What became of a silo's upload in a round, by whose were refused and who is gone."""
+    return "refused" if client in refused else "lost" if client in gone else "accepted"
+
+
 class Watch:
     """Wall time per phase."""
 
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
+    def __init__(self, laps: dict[str, float] | None = None) -> None:
+        self.laps: dict[str, float] = {} if laps is None else laps
         self._last = time.perf_counter()
 
     def lap(self, phase: str) -> None:

@@ -8,30 +8,30 @@ The silos' side is not known here, and this one is not known there: they share `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import torch
 from torch import Generator, Tensor
 
-from amity.contract import Clouded, Download, InputError, Method, Model, State, nbytes
+from amity.contract import Download, InputError, State, nbytes
 from amity.federation import carrier as asks
-from amity.federation.admission import Admission, advice, expected
+from amity.federation.admission import Admission, admit, advice, expected
 from amity.federation.carrier import Carrier, Outbox
+from amity.federation.clouds import clouds_of
+from amity.federation.contact import Contact
 from amity.federation.events import Event, Listener, silent
 from amity.federation.membership import grow_server, with_member
-from amity.federation.messages import Answer, Failed, Measured, Standing, Upload, Verdict, absent
+from amity.federation.messages import Answer, Done, Failed, Left, Measured, Standing, Verdict, absent
 from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
-from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, weights_of
+from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, verdict_of, weights_of
 from amity.federation.storage import Shelf
 from amity.free_memory import in_one_line
 from amity.learn.streams import stream
 
 Clouds = Literal["none", "last", "evaluated"]
 """Rounds in which the cloud models that silos were sent are reported: none, the last, or all that are evaluated."""
-
-MOST_CLOUDS = 2**30  # bytes of cloud models that are kept beside all that a round needs
 
 STEPS = 20  # events about evaluation in a round, at most
 
@@ -49,14 +49,14 @@ class ServerSide:
         events: Listener = silent,
         evaluate_every: int = 1,
         clouds: Clouds = "none",
-        save: Callable[[Progress], None] | None = None,
+        save: Callable[[Round], None] | None = None,
     ) -> None:
         """`start` continues from a saved state. `evaluate_every`: rounds between evaluations; the last round always has
-        one. `save` is called with the new state before any silo is told what became of its upload."""
+        one. `save` is called with the round so far before any silo is told what became of its upload."""
         self.plan = plan
         self.carrier = carrier
-        self._names = [str(client) for client in range(plan.fed.clients)] if names is None else list(names)
-        self._events = None if events is silent else events
+        called = [str(client) for client in range(plan.fed.clients)] if names is None else names
+        self._contact = Contact(carrier, called, events, frozenset() if start is None else start.left)
         self._every = evaluate_every
         self._clouds = clouds
         self._save = save
@@ -64,56 +64,86 @@ class ServerSide:
             first = plan.method.init_server(plan.task, plan.fed) if start is None else start.server
             server = carrier.storage.house(first)
         self.progress = Progress(0, server) if start is None else start._replace(server=server)
+        self._owed: Progress | None = None  # the round that silos behind have not been told to keep
 
     def rounds(self) -> Iterator[Round]:
         """Run the rounds that are left, reporting after each."""
         total = self.plan.fed.rounds
         while self.progress.round < total:
             number = self.progress.round + 1
-            due = number % self._every == 0 or number == total
+            due = self._due(number)
             clouds = due and (self._clouds == "evaluated" or (self._clouds == "last" and number == total))
             with in_one_line():
                 report = self._round(number, evaluated=due, clouds=clouds)
             yield report
             del report  # or the states before this round would stay alive through the next
 
-    def meet(self) -> None:
-        """Greet silos that keep their own states, and settle with each of them what became of its last upload."""
+    def _due(self, number: int) -> bool:
+        """Whether a round is evaluated."""
+        return number % self._every == 0 or number == self.plan.fed.rounds
+
+    def meet(self, who: Sequence[int] | None = None) -> list[int]:
+        """Greet silos that keep their own states, and settle with each of them what became of its last upload.
+
+        Those that answer come back; the others are behind, and are greeted again before they are asked anything.
+        """
         run, number = self.plan.run, self.progress.round
-        hellos = asks.hello(run, number, self.here, self.progress.settled)
-        for (client,), answer in self._answers(hellos):
-            name, asked = self._names[client], self.progress.settled.get(client)
-            if not isinstance(answer, Standing):
-                raise InputError(f"silo {name} does not say where it stands: look at its version")
-            if answer.layout != layout_of(self.plan):
-                raise InputError(f"silo {name} has come to another plan: look at its version and its model")
-            if asked is not None and answer.round < asked.round and answer.pending != asked.round:
-                raise InputError(
-                    f"silo {name} stands at round {answer.round}, but has sent an upload in round {asked.round}: "
-                    "bring back its state folder, or begin the run anew"
-                )
+        hellos = asks.hello(run, number, self.here if who is None else who, self.progress.settled)
+        behind = self._contact.behind
+        behind |= set(hellos)
+        for (client,), answer in self._contact.answers(hellos):
+            if not isinstance(answer, Failed | Left):
+                self._check_standing(client, answer)
+                behind.discard(client)
+        met = self._contact.near(list(hellos))
+        if self._owed is not None and met and who is not None:
+            self._keep(self._owed, met)
+        return met
+
+    def _check_standing(self, client: int, answer: Answer) -> None:
+        """Refuse to go on with a silo that stands elsewhere than the server knows."""
+        name, asked = self._contact.names[client], self.progress.settled.get(client)
+        if not isinstance(answer, Standing):
+            raise InputError(f"silo {name} does not say where it stands: look at its version")
+        if answer.layout != layout_of(self.plan):
+            raise InputError(f"silo {name} has come to another plan: look at its version and its model")
+        if asked is None or asked.verdict == "lost":  # it may never have heard of that round
+            return
+        if answer.round < asked.round and answer.pending != asked.round:
+            raise InputError(
+                f"silo {name} stands at round {answer.round}, but has sent an upload in round {asked.round}: "
+                "bring back its state folder, or begin the run anew"
+            )
 
     def keep(self, progress: Progress | None = None) -> None:
         """Tell every silo to keep its personal model of the last round, or of the round of a saved progress."""
-        self._keep(progress or self.progress, self.here)
+        kept = progress or self.progress
+        self._keep(kept, self._contact.near(self.here))
+        self._owed = kept if self._contact.behind else None
 
     def _keep(self, progress: Progress, who: Sequence[int]) -> None:
         down = self._sent_after(progress, who)
-        list(self._answers(asks.keep(self.plan.run, progress.round, who, down)))
+        self._contact.told(asks.keep(self.plan.run, progress.round, who, down))
+
+    def end(self) -> list[str]:
+        """Tell every silo that the run is over; the names of those that have heard it come back."""
+        messages = asks.finish(self.plan.run, self.progress.round, self._contact.near(self.here))
+        done = [client for (client,), answer in self._contact.answers(messages) if isinstance(answer, Done)]
+        return [self._contact.names[client] for client in done]
 
     def join(self, member: Member) -> int:
         """Take one more silo in, between two rounds. Its number comes back; whoever hosts it begins it with `plan`."""
         method, task, before, *_ = self.plan
-        if member.name in self._names:
+        if member.name in self._contact.names:
             raise InputError(f"a silo that joins needs a name of its own, got {member.name!r} again: rename it")
         after = with_member(before, member)
         grown = grow_server(method, task, before, after, self.progress.server)
-        list(self._answers(asks.joined(self.plan.run, self.progress.round, self.here, member)))
+        self._contact.told(asks.joined(self.plan.run, self.progress.round, self.here, member))
         self.plan = self.plan._replace(fed=after)
-        self._names.append(member.name)
+        self._contact.names.append(member.name)
         self.carrier.storage.grow(after.clients)
         self.progress = self.progress._replace(server=self.carrier.storage.house(grown))
-        self._tell(Event("joined", self.progress.round, member.name))
+        self._contact.tell(Event("joined", self.progress.round, member.name))
         return before.clients
 
     def leave(self, client: int) -> None:
@@ -121,33 +151,41 @@ class ServerSide:
         if client not in self.here or len(self.here) == 1:
             raise InputError(f"a silo that leaves needs to be there, with another one, got {client}: see who is")
         self._keep(self.progress, [client])
-        self.progress = self.progress._replace(left=self.progress.left | {client})
-        self._tell(Event("left", self.progress.round, self._names[client]))
+        self._contact.left.add(client)
+        self.progress = self.progress._replace(left=frozenset(self._contact.left))
+        self._contact.tell(Event("left", self.progress.round, self._contact.names[client]))
 
     @property
     def here(self) -> list[int]:
         """The silos that have not left."""
-        return [client for client in range(self.plan.fed.clients) if client not in self.progress.left]
+        return [client for client in range(self.plan.fed.clients) if client not in self._contact.left]
 
     def _round(self, number: int, *, evaluated: bool, clouds: bool) -> Round:
         plan, carrier, watch = self.plan, self.carrier, Watch()
+        if behind := self._contact.behind - self._contact.left:
+            self.meet(sorted(behind))
         method, task, fed, solver, rule, _ = plan
         server = self.progress.server
-        lot = draw(rule, fed, number, self.progress.left)
+        lot = draw(rule, fed, number, frozenset(self._contact.left))
         asked = lot.asked.tolist()
         down = self._download(server, lot.asked, number)
         down_bytes = sent_bytes(down, len(asked))
-        kept, too_large = _clouds(method, asked, down) if clouds else (None, [])  # now: uploads take their place
+        kept, too_large = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
         watch.lap("download")
 
         shelf = carrier.storage.shelf(down, server, asked)
         admission = Admission(expected(method, task, fed, solver, down, lot.asked, number))
-        messages = asks.train(plan.run, number, asked, down)
-        self._tell(Event("round", number, total=len(asked)))  # now: what is refused before leaves nothing behind
-        refused = self._collect(messages, lot, admission, shelf, number)
+        away = {
+            i: "it has not come back" for i in asked if i in self._contact.behind
+        }  # and does not know of this round
+        messages = asks.train(plan.run, number, asked, down).without(away)
+        self._contact.tell(Event("round", number, total=len(asked)))  # now: what is refused before leaves nothing
+        refused, missing = self._collect(messages, lot, admission, shelf, number)
         watch.lap("train")
 
-        accepted = [place for place, client in enumerate(asked) if client not in refused and client not in lot.lost]
+        missing |= away
+        out = refused.keys() | missing.keys() | lot.lost
+        accepted = [place for place, client in enumerate(asked) if client not in out]
         clients = [asked[place] for place in accepted]
         up_bytes = 0
         if accepted:
@@ -156,97 +194,96 @@ class ServerSide:
             with shelf.aggregating():
                 server = method.aggregate(server, torch.tensor(clients), uploads, number)
             del uploads
-        self._settle(number, server, asked, lot, refused)
-        shelf.settle(server, accepted, clients)
-        watch.lap("aggregate")
-        self._tell(Event("aggregated", number, seconds=watch.laps["aggregate"], total=len(accepted)))
-
-        scores, eval_bytes = self._measure(number) if evaluated else (None, 0)
-        watch.lap("evaluate")
-        door = carrier.door
-        return Round(
+        gone = {**lot.dropped, **missing}
+        verdicts = {i: verdict_of(i, refused, gone) for i in messages}
+        report = Round(
             round=number,
-            scores=scores,
+            scores=None,
             took_part=clients,
-            dropped={**lot.dropped, **refused},
-            epochs={i: epochs_of(rule, fed, i, number) for i in asked},
+            dropped={**gone, **refused},
+            epochs={i: epochs_of(rule, fed, i, number) for i in asked if i not in missing},
             bytes_up=up_bytes,
             bytes_down=down_bytes,
-            bytes_eval=eval_bytes,
+            bytes_eval=0,
             seconds=watch.laps,
-            weights=weights_of(down, lot.asked, None if door is None else door.relations(), fed.clients),
-            progress=self.progress,
+            weights=weights_of(down, lot.asked, fed.clients),
+            progress=self._progress_after(number, server, verdicts),
             warnings=[*down.notes, *too_large, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
-            holds=None if door is None else door.holds(),
             executed=carrier.executed,
             clouds=kept,
         )
+        self._settle(report, verdicts, gone)
+        shelf.settle(server, accepted, clients)
+        watch.lap("aggregate")
+        self._contact.tell(Event("aggregated", number, seconds=watch.laps["aggregate"], total=len(accepted)))
+        return self._seen(report, evaluated=evaluated, watch=watch)
 
-    def _collect(self, messages: Outbox, lot: Lot, admission: Admission, shelf: Shelf, number: int) -> dict[int, str]:
-        """Ask, and put every upload that is admitted on the shelf. What comes back is whose was refused, and why."""
+    def catch_up(self, report: Round) -> Round:
+        """Evaluate the last round, which was saved before the server went down; the rest of its report comes from
+        there."""
+        watch = Watch(report.seconds)
+        self.progress = self.progress._replace(round=report.round)
+        return self._seen(report._replace(progress=self.progress), evaluated=self._due(report.round), watch=watch)
+
+    def _seen(self, report: Round, *, evaluated: bool, watch: Watch) -> Round:
+        """The report of a round with what its silos say, and with what the silos that are hosted here show."""
+        scores, size = self._measure(report.round) if evaluated else (None, 0)
+        watch.lap("evaluate")
+        report = report._replace(scores=scores, bytes_eval=size)
+        door = self.carrier.door
+        if door is None:
+            return report
+        relations = door.relations()
+        weights = report.weights if relations is None else relations.double()
+        return report._replace(weights=weights, holds=door.holds())
+
+    def _collect(
+        self, messages: Outbox, lot: Lot, admission: Admission, shelf: Shelf, number: int
+    ) -> tuple[dict[int, str], dict[int, str]]:
+        """Ask, and put every upload that is admitted on the shelf.
+
+        What comes back is whose was refused, and who is missing, each with the reason.
+        """
         refused: dict[int, str] = {}
+        missing: dict[int, str] = {}
         done = 0
-        for clients, answer in self._answers(messages):
+        for clients, answer in self._contact.answers(messages):
             done += len(clients)
-            found = self._admitted(clients, answer, lot, admission, shelf, messages)
+            if isinstance(answer, Left) or (isinstance(answer, Failed) and answer.blame == "absent"):
+                missing[clients[0]] = "it has left" if isinstance(answer, Left) else answer.words
+                continue
+            found = admit(admission, clients, answer, messages, lot.lost, shelf)
             refused |= found
-            self._tell_trained(number, clients, answer, found, done, len(messages))
-        return refused
+            self._contact.tell_trained(number, clients, answer, found, done, len(messages))
+        return refused, missing
 
-    def _admitted(
-        self,
-        clients: Sequence[int],
-        answer: Answer,
-        lot: Lot,
-        admission: Admission,
-        shelf: Shelf,
-        messages: Outbox,
-    ) -> dict[int, str]:
-        """Let uploads in, or say why not. This is the one place, for every engine."""
-        if isinstance(answer, Failed):  # an upload that cannot even be sent
-            return dict.fromkeys(clients, answer.words)
-        if not isinstance(answer, Upload) or answer.run != self.plan.run or answer.round != messages.round:
-            return dict.fromkeys(clients, "upload refused: it answers another question")
-        if len(clients) == 1:
-            wrong = admission.refused(answer.values)
-            found = {} if wrong is None else {0: wrong}
-            rows = {} if found else {key: value[None] for key, value in answer.values.items()}
-        else:
-            found, rows = admission.refused_rows(answer.values, len(clients)), answer.values
-        there = [at for at, client in enumerate(clients) if at not in found and client not in lot.lost]
-        if len(there) == len(clients):
-            shelf.put([messages.places[client] for client in clients], clients, rows)
-        elif there:
-            some = {key: value[there] for key, value in rows.items()}
-            shelf.put([messages.places[clients[at]] for at in there], [clients[at] for at in there], some)
-        return {clients[at]: why for at, why in found.items()}
-
-    def _settle(self, number: int, server: State, asked: Sequence[int], lot: Lot, refused: dict[int, str]) -> None:
-        """Save the new state, then tell each silo that was asked what became of its upload."""
-        verdicts: dict[int, Verdict] = {
-            client: "refused" if client in refused else "lost" if client in lot.lost else "accepted" for client in asked
-        }
+    def _progress_after(self, number: int, server: State, verdicts: Mapping[int, Verdict]) -> Progress:
         told = {client: Settled(number, verdict) for client, verdict in verdicts.items()}
-        self.progress = Progress(number, server, {**self.progress.settled, **told}, self.progress.left)
+        return Progress(number, server, {**self.progress.settled, **told}, frozenset(self._contact.left))
+
+    def _settle(self, report: Round, verdicts: Mapping[int, Verdict], gone: Mapping[int, str]) -> None:
+        """Save the new state, then tell each silo that was asked what became of its upload."""
+        self.progress = report.progress
         if self._save is not None:
-            self._save(self.progress)
-        for client, why in lot.dropped.items():
-            self._tell(Event("dropped", number, self._names[client], words=why))
-        list(self._answers(asks.commit(self.plan.run, number, verdicts)))
+            self._save(report)
+        self._contact.tell_about("dropped", report.round, gone)
+        near = {client: verdicts[client] for client in self._contact.near(list(verdicts))}
+        self._contact.told(asks.commit(self.plan.run, report.round, near))
 
     def _measure(self, number: int) -> tuple[list[Measured], int]:
         """Every silo's own account of its personal model after this round, and what it took to ask."""
-        run, here = self.plan.run, self.here
+        run, here = self.plan.run, self._contact.near(self.here)
         down = self._sent_after(self.progress, here)
         scores: dict[int, Measured] = {}
         step = max(1, len(here) // STEPS)
-        for (client,), answer in self._answers(asks.measure(run, number, here, down)):
+        for (client,), answer in self._contact.answers(asks.measure(run, number, here, down)):
             scores[client] = answer if isinstance(answer, Measured) else absent(run, number, client)
             if scores[client] is not answer:  # its models are its own affair: nobody else is kept from going on
-                self._tell(Event("refused", number, self._names[client], words="it answers another question"))
+                words = answer.words if isinstance(answer, Failed) else "it answers another question"
+                self._contact.tell(Event("refused", number, self._contact.names[client], words=words))
             if len(scores) % step == 0 or len(scores) == len(here):
-                self._tell(Event("measured", number, done=len(scores), total=len(here)))
-        scores |= {client: absent(run, number, client) for client in self.progress.left}
+                self._contact.tell(Event("measured", number, done=len(scores), total=len(here)))
+        scores |= {i: absent(run, number, i) for i in range(self.plan.fed.clients) if i not in scores}
         return [scores[client] for client in sorted(scores)], 0 if down is None else sent_bytes(down, len(here))
 
     def _sent_after(self, progress: Progress, who: Sequence[int]) -> Download | None:
@@ -261,39 +298,3 @@ class ServerSide:
 
         with self.carrier.storage.sending():
             return self.plan.method.download(server, who, round, rng)
-
-    def _answers(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
-        """Answers as they come; what went wrong at a silo goes wrong here."""
-        for clients, answer in self.carrier.ask(messages):
-            if isinstance(answer, Failed) and answer.blame != "upload":
-                if answer.blame == "input":
-                    raise InputError(answer.words)
-                raise RuntimeError(f"silo {self._names[clients[0]]}: {answer.words}")
-            yield clients, answer
-
-    def _tell(self, event: Event) -> None:
-        if self._events is not None:
-            self._events(event)
-
-    def _tell_trained(
-        self, number: int, clients: Sequence[int], answer: Answer, refused: dict[int, str], done: int, total: int
-    ) -> None:
-        if self._events is None:
-            return
-        for client, why in refused.items():
-            self._events(Event("refused", number, self._names[client], words=why))
-        one = self._names[clients[0]] if len(clients) == 1 else None
-        size = nbytes(answer.values) if isinstance(answer, Upload) and not refused else None
-        seconds = answer.seconds if isinstance(answer, Upload) else None
-        self._events(Event("trained", number, one, size, seconds, done=done, total=total))
-
-
-def _clouds(method: Method, asked: Sequence[int], down: Download) -> tuple[dict[int, Model] | None, list[str]]:
-    """Copies of the cloud models that silos are sent, where the method has such; or a note that they are too large."""
-    if not isinstance(method, Clouded) or not asked:
-        return None, []
-    size = len(asked) * nbytes(method.cloud_model(down.to(0)))
-    if size > MOST_CLOUDS:
-        return None, [f"cloud models are not kept: they take {size / 2**30:.1f} GiB, the limit is 1"]
-    sent = {client: method.cloud_model(down.to(place)) for place, client in enumerate(asked)}
-    return {client: {key: value.clone() for key, value in model.items()} for client, model in sent.items()}, []

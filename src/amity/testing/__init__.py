@@ -17,6 +17,7 @@ from amity.contract import Method
 from amity.errors import InputError
 from amity.testing import laws_absence, laws_edges, laws_membership, laws_state, laws_symmetry
 from amity.testing.cases import LAWS, Case, On, forget
+from amity.testing.watched import BROKEN
 
 __all__ = ["LAWS", "Report", "check_method"]
 
@@ -81,10 +82,10 @@ def check_law(name: str, case: Case, on: On) -> None:
         law.check(case, on)
     except AssertionError as error:
         forget()
-        raise AssertionError(f"{broken}: {error}") from error
+        raise AssertionError(f"{broken}: {str(error).removeprefix(BROKEN)}") from error
     except Exception as error:
         forget()
-        said = str(error).partition("AssertionError: ")[2]  # at a silo, which can only say so by message
+        said = str(error).partition(BROKEN)[2]  # at a silo, which can only say so by message
         if said:
             raise AssertionError(f"{broken}: {said}") from error
         error.add_note(f"in the law {name!r} over {on} for {case}: {law.name}")

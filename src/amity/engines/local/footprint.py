@@ -26,9 +26,9 @@ from amity.contract import Clouded, Download, Federation, Kinds, Model, Pick, Si
 from amity.engines.local.dense import Dense, dense_of
 from amity.engines.local.stacked import LARGEST
 from amity.errors import OutOfMemory
+from amity.federation.clouds import MOST_CLOUDS
 from amity.federation.participation import draw
 from amity.federation.plan import Plan
-from amity.federation.server import MOST_CLOUDS
 from amity.free_memory import available
 from amity.learn.streams import stream
 from amity.learn.task import Task

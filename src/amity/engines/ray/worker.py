@@ -54,7 +54,7 @@ class Worker:
         clients = [message.silo for message in blank]
         down = None if each is None else joined(shared, each, len(clients))
         parts = dict(zip(clients, blank, strict=True))
-        sent = Outbox(type(blank[0]), blank[0].round, clients, lambda client, own: _filled(parts[client], own), down)
+        sent = Outbox(type(blank[0]), *blank[0][:2], clients, lambda client, own: _filled(parts[client], own), down)
         return [self._answer(client, sent[client]) for client in clients]
 
     def _answer(self, client: int, message: Message) -> tuple[int, Answer, Arrays | None]:

@@ -1,0 +1,135 @@
+"""The server's side of a FLARE job: a transport for the server's side of a run, which knows nothing of FLARE."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.client import Client
+from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+
+from amity.engines.flare.letters import BEAT_TOPIC, LETTER, letter_in, letter_of, trouble_in
+from amity.federation.transport import SILENT, Away
+
+HUB = "AMITY_HUB"
+
+
+class AmityController(Controller):  # type: ignore[misc]  # FLARE has no types
+    """Runs the server's side of the run that it is given the name of."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(task_check_period=0.05)
+        self.run = run
+        self.signs = Signs()
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        fl_ctx.get_engine().register_aux_message_handler(topic=BEAT_TOPIC, message_handle_func=self._beat)
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        self.cancel_all_tasks(fl_ctx=fl_ctx)
+
+    def process_result_of_unknown_task(
+        self, client: Client, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext
+    ) -> None:
+        """An answer that nobody waits for any more is recognised as late, and dropped."""
+        self.log_info(fl_ctx, f"a late answer of {client.name} is dropped")
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        from amity.hub.conduct import conduct  # now: torch takes seconds to load
+
+        conduct(Path(os.environ[HUB]), self.run, Letters(self, fl_ctx, abort_signal))
+
+    def _beat(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+        peer = fl_ctx.get_peer_context()
+        if peer is not None:
+            self.signs.heard(str(peer.get_identity_name()), dict(request))
+        return Shareable()
+
+
+class Signs:
+    """Signs of life, by silo."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: dict[str, tuple[float, dict[str, Any]]] = {}
+
+    def heard(self, name: str, content: dict[str, Any]) -> None:
+        """Note a sign of life."""
+        with self._lock:
+            self._last[name] = time.time(), content
+
+    def last(self, name: str) -> tuple[float, dict[str, Any]] | None:
+        """The time of a silo's last sign of life, and what it said."""
+        with self._lock:
+            return self._last.get(name)
+
+
+class Letters:
+    """FLARE as a transport: one task for each letter."""
+
+    def __init__(self, controller: AmityController, fl_ctx: FLContext, abort: Signal) -> None:
+        self._controller = controller
+        self._context = fl_ctx
+        self._abort = abort
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self._abort.triggered)
+
+    def sign(self, name: str) -> tuple[float, dict[str, Any]] | None:
+        """The time of a silo's last sign of life in this job, and what it said."""
+        return self._controller.signs.last(name)
+
+    def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
+        came: queue.Queue[tuple[str, Shareable | None]] = queue.Queue()
+        began = time.time()
+        tasks = {name: self._task(name, content, seconds[name], came) for name, content in letters.items()}
+        for name, task in tasks.items():
+            self._controller.send(task, self._context, targets=[name])
+        while tasks and not self.stopped:
+            try:
+                name, reply = came.get(timeout=0.2)
+            except queue.Empty:
+                yield from self._silent(tasks, began)
+                continue
+            if tasks.pop(name, None) is None:
+                continue  # it was given up before
+            if reply is None:
+                yield name, Away(f"no answer for {seconds[name]:.0f} s")
+            else:
+                words = trouble_in(reply)
+                yield name, letter_in(reply) if words is None else Away(words)
+
+    def _task(self, name: str, content: bytes, seconds: float, came: queue.Queue[tuple[str, Shareable | None]]) -> Task:
+        def received(client_task: ClientTask, fl_ctx: FLContext) -> None:
+            came.put((name, client_task.result))
+
+        def done(task: Task, fl_ctx: FLContext) -> None:
+            came.put((name, None))  # after its answer, if there was one
+
+        return Task(
+            LETTER, letter_of(content), timeout=max(1, int(seconds)), result_received_cb=received, task_done_cb=done
+        )
+
+    def _silent(self, tasks: dict[str, Task], began: float) -> Iterator[tuple[str, Away]]:
+        """Give up on silos without a sign of life: whoever waits for them decides what that means."""
+        now = time.time()
+        for name in list(tasks):
+            sign = self.sign(name)
+            if now - max(began, 0.0 if sign is None else sign[0]) < SILENT:
+                continue
+            self._controller.cancel_task(tasks.pop(name), fl_ctx=self._context)
+            if sign is None:
+                yield name, Away("not seen in this run yet")
+            else:
+                yield name, Away(f"no sign of life since {datetime.fromtimestamp(sign[0]):%H:%M:%S}")

@@ -1,0 +1,62 @@
+"""A silo's side of a FLARE job: a relay between the network and the silo's worker. It loads no torch.
+
+Every few seconds it gives a sign of life, with what the worker is doing and this machine's clock and version.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from importlib.metadata import version
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from amity.engines.flare.letters import BEAT_TOPIC, LETTER, letter_in, reply_of, trouble_of
+from amity.errors import LostWorker
+from amity.federation.transport import BEAT
+from amity.site.relay import Relay
+
+
+class AmityExecutor(Executor):  # type: ignore[misc]  # FLARE has no types
+    """Hands letters to the silo's worker, and its answers back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._relay = Relay()
+        self._over = threading.Event()
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        if event_type == EventType.START_RUN:
+            self._relay.start()  # now: it takes seconds to load
+            threading.Thread(target=self._beat, args=(fl_ctx.get_engine(),), name="amity-beat", daemon=True).start()
+        elif event_type == EventType.END_RUN:
+            self._over.set()
+            self._relay.end()
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        if task_name != LETTER:
+            return make_reply(ReturnCode.TASK_UNKNOWN)
+        try:
+            answer = self._relay.ask(letter_in(shareable), lambda: bool(abort_signal.triggered))
+        except LostWorker as error:
+            return trouble_of(str(error))
+        return make_reply(ReturnCode.TASK_ABORTED) if answer is None else reply_of(answer)
+
+    def _beat(self, engine: Any) -> None:
+        """Give signs of life until the run is over."""
+        number = 0
+        while not self._over.wait(0.2 if number == 0 else BEAT):
+            number += 1
+            life = self._relay.life
+            sign = Shareable()
+            sign.update({**life._asdict(), "time": time.time(), "amity": version("amity"), "number": number})
+            with engine.new_context() as context:
+                engine.send_aux_request(
+                    targets=["server"], topic=BEAT_TOPIC, request=sign, timeout=0, fl_ctx=context, optional=True
+                )

@@ -1,0 +1,67 @@
+"""The server's contact with silos: it hands on what they answer, and remembers who was away and who has left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from amity.contract import nbytes
+from amity.errors import InputError
+from amity.federation.carrier import Carrier, Outbox
+from amity.federation.events import Event, Listener, What, silent
+from amity.federation.messages import Answer, Failed, Left, Upload
+
+
+class Contact:
+    """Silos as they can be reached by a carrier."""
+
+    def __init__(self, carrier: Carrier, names: Sequence[str], events: Listener, left: frozenset[int]) -> None:
+        self._carrier = carrier
+        self.names = list(names)
+        self._events = None if events is silent else events
+        self.left = set(left)
+        self.behind: set[int] = set()  # silos that were away when they were told something
+
+    def answers(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
+        """Answers as they come; what went wrong at a silo goes wrong here, unless the carrier takes it for absent."""
+        for clients, answer in self._carrier.ask(messages):
+            if isinstance(answer, Failed) and answer.blame == "absent":
+                self.behind.add(clients[0])
+            elif isinstance(answer, Failed) and answer.blame != "upload":
+                if answer.blame == "input":
+                    raise InputError(answer.words)
+                raise RuntimeError(f"silo {self.names[clients[0]]}: {answer.words}")
+            elif isinstance(answer, Left):
+                self.left.add(clients[0])
+                self.tell(Event("left", messages.round, self.names[clients[0]]))
+            yield clients, answer
+
+    def told(self, messages: Outbox) -> None:
+        """Tell silos something; those that are away are behind from now on."""
+        for _ in self.answers(messages):
+            pass
+
+    def near(self, clients: Sequence[int]) -> list[int]:
+        """Those of these silos that have neither left nor fallen behind."""
+        return [client for client in clients if client not in self.behind and client not in self.left]
+
+    def tell(self, event: Event) -> None:
+        """Hand an event to whoever listens."""
+        if self._events is not None:
+            self._events(event)
+
+    def tell_about(self, what: What, number: int, reasons: Mapping[int, str]) -> None:
+        """Tell of silos that are dropped or refused, each with the reason."""
+        for client, why in reasons.items():
+            self.tell(Event(what, number, self.names[client], words=why))
+
+    def tell_trained(
+        self, number: int, clients: Sequence[int], answer: Answer, refused: Mapping[int, str], done: int, total: int
+    ) -> None:
+        """Tell of silos that have answered, and of those whose uploads are refused."""
+        if self._events is None:
+            return
+        self.tell_about("refused", number, refused)
+        one = self.names[clients[0]] if len(clients) == 1 else None
+        size = nbytes(answer.values) if isinstance(answer, Upload) and not refused else None
+        seconds = answer.seconds if isinstance(answer, Upload) else None
+        self.tell(Event("trained", number, one, size, seconds, done=done, total=total))

@@ -1,0 +1,189 @@
+"""The carrier to silos elsewhere: it waits for them as the run contract says, and ends a run for nobody's trouble.
+
+    wait      every silo is waited for: a round is complete or does not happen
+    quorum    who is missing is left out, as long as enough others have answered
+
+A slow silo is not a dead one: it has as much time as its own pace asks for. One whose process fails is asked again,
+since most troubles pass; what it cannot do five times in a row is somebody's to mend, and said with its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from amity.errors import InputError, LostWorker, RefusedUpload
+from amity.federation.carrier import Outbox
+from amity.federation.encoding import decode, encode
+from amity.federation.events import Event, Listener
+from amity.federation.messages import Answer, Failed, Left, Message, Train
+from amity.federation.storage import PlainStorage
+from amity.federation.transport import Away, Transport
+
+LEAST = 60.0
+"""Seconds that a silo has at least for an answer, however quick it was before."""
+
+PATIENCE = 8.0
+"""A silo has as many times its slowest answer so far."""
+
+TRIES = 5
+"""The same trouble so many times in a row is one that does not pass."""
+
+PAUSE = 2.0
+"""Seconds before a silo in trouble is asked again."""
+
+
+Notice = Callable[[str, type[Message], Answer | None], None]
+"""Hears which silo is sent what kind of message, and then what it answers."""
+
+
+class Manners(NamedTuple):
+    """How missing silos are treated: part of the run contract."""
+
+    policy: Literal["wait", "quorum"]
+    quorum: int  # uploads that a round needs
+    turn: float  # seconds that an answer may take at most
+    absence: float  # seconds that a run waits for those without whom it cannot go on
+
+
+class Distant:
+    """Silos behind a network."""
+
+    executed: Literal["loop"] = "loop"
+    door = None
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        transport: Transport,
+        manners: Manners,
+        *,
+        introduce: Callable[[int], Message],
+        events: Listener,
+        notice: Notice,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`introduce` makes the message that tells a silo the plan, for those that have not heard it yet.
+
+        `notice` hears of each message when it is sent, and of each answer.
+        """
+        self.names = list(names)
+        self.storage = PlainStorage()
+        self._transport = transport
+        self._manners = manners
+        self._introduce = introduce
+        self._events = events
+        self._notice = notice
+        self._pause = pause
+        self._agreed: set[int] = set()
+        self._slowest: dict[tuple[int, type[Message]], float] = {}
+        self._troubles: dict[int, tuple[str, int]] = {}  # the last trouble of a silo, and how often in a row
+
+    def ask(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
+        """Carry messages and bring answers; who stays away is told as failed, or waited for."""
+        began, arrived, waiting = time.monotonic(), 0, list(messages)
+        needed = min(self._manners.quorum, len(waiting)) if messages.kind is Train else 0
+        while waiting:
+            missing: dict[int, str] = {}
+            for client, answer in self._once(messages, waiting):
+                trouble = _trouble(answer)
+                if trouble is None:
+                    self._troubles.pop(client, None)
+                    arrived += not isinstance(answer, Left)
+                    yield (client,), answer
+                else:
+                    missing[client] = trouble
+                    self._report(messages.round, client, trouble)
+            if self._manners.policy == "quorum" and arrived >= needed:
+                for client, words in missing.items():
+                    yield (client,), Failed(messages.run, messages.round, client, "absent", words)
+                return
+            waiting = list(missing)
+            self._check_patience(missing, time.monotonic() - began)
+            if waiting:
+                self._pause(PAUSE)
+
+    def notes(self) -> list[str]:
+        return []
+
+    def _once(self, messages: Outbox, clients: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+        """Ask each of these silos once; those that do not know the plan yet are told it first."""
+        new = [client for client in clients if client not in self._agreed]
+        there = [client for client in clients if client in self._agreed]
+        for client, answer in self._carried(messages.run, messages.round, new, self._introduce):
+            if _trouble(answer) is not None or isinstance(answer, Left):
+                yield client, answer
+            else:
+                self._agreed.add(client)
+                there.append(client)
+        yield from self._carried(messages.run, messages.round, there, messages.__getitem__)
+
+    def _carried(
+        self, run: str, round: int, clients: Sequence[int], make: Callable[[int], Message]
+    ) -> Iterator[tuple[int, Answer]]:
+        if not clients:
+            return
+        at = {self.names[client]: client for client in clients}
+        made = {client: make(client) for client in clients}
+        kinds = {client: type(message) for client, message in made.items()}
+        letters = {self.names[client]: encode(message) for client, message in made.items()}
+        del made  # what is sent lies there as bytes already
+        began = time.monotonic()
+        seconds = {name: self._time_for(at[name], kinds[at[name]]) for name in letters}
+        for name in letters:
+            self._notice(name, kinds[at[name]], None)
+        for name, received in self._transport.send(letters, seconds):
+            client = at[name]
+            letters.pop(name, None)
+            if not isinstance(received, Away):
+                key = client, kinds[client]
+                self._slowest[key] = max(self._slowest.get(key, 0.0), time.monotonic() - began)
+            answer = _read(received, run, round, client)
+            self._notice(name, kinds[client], answer)
+            yield client, answer
+        if self._transport.stopped:
+            raise LostWorker("the run was stopped at the server")
+
+    def _time_for(self, client: int, kind: type[Message]) -> float:
+        """Seconds that a silo has for an answer: by its own pace, once that is known."""
+        slowest = self._slowest.get((client, kind))
+        return self._manners.turn if slowest is None else min(self._manners.turn, max(LEAST, PATIENCE * slowest))
+
+    def _report(self, round: int, client: int, words: str) -> None:
+        """Say who is missing and why, once for each reason."""
+        before, times = self._troubles.get(client, ("", 0))
+        self._troubles[client] = words, times + 1 if words == before else 1
+        if words != before:
+            self._events(Event("waiting", round, self.names[client], words=words))
+
+    def _check_patience(self, missing: Mapping[int, str], waited: float) -> None:
+        """Give a run up that waits for what will not come, naming who and why."""
+        for client, words in missing.items():
+            _, times = self._troubles[client]
+            if times >= TRIES and not words.startswith(ABSENT):
+                raise InputError(f"silo {self.names[client]}: {words} ({times} times in a row)")
+        if missing and waited > self._manners.absence:
+            told = "; ".join(f"{self.names[client]}: {words}" for client, words in missing.items())
+            raise LostWorker(f"the run has waited {waited:.0f} s, which is its limit, for {told}: see to them, resume")
+
+
+ABSENT = "absent: "
+
+
+def _trouble(answer: Answer) -> str | None:
+    """What keeps a silo from answering; an upload that is refused is an answer."""
+    return answer.words if isinstance(answer, Failed) and answer.blame != "upload" else None
+
+
+def _read(received: bytes | Away, run: str, round: int, client: int) -> Answer:
+    """A silo's answer. One that cannot be read, or is another's, is an upload that is refused."""
+    if isinstance(received, Away):
+        return Failed(run, round, client, "absent", ABSENT + received.words)
+    try:
+        answer = decode(received)
+    except RefusedUpload as error:
+        return Failed(run, round, client, "upload", f"upload refused: it cannot be read ({error})")
+    if not isinstance(answer, Answer) or answer.silo != client:
+        return Failed(run, round, client, "upload", "upload refused: it is no answer of this silo's own")
+    return answer

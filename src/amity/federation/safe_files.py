@@ -1,0 +1,74 @@
+"""Small files that survive a crash, for their owner alone: written aside, on disk, then put in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put a file in the place of the one that may be there: a reader sees the old one or the new one."""
+    folder(path.parent)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            _write(file.fileno(), content)
+        os.replace(temporary, path)
+        sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def append(path: Path, content: bytes) -> None:
+    """Add to the end of a file, and wait until it is on disk."""
+    new = not path.exists()
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        _write(handle, content)
+    finally:
+        os.close(handle)
+    if new:
+        sync(path.parent)
+
+
+def folder(path: Path) -> None:
+    """Make a folder and those above it that only their owner can look into, as far as there are none."""
+    if not path.is_dir():
+        folder(path.parent)
+        path.mkdir(0o700, exist_ok=True)
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Wait until no other process holds this file, and hold it. The lock goes with the process, however it ends."""
+    folder(path.parent)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        with suppress(ImportError):  # Windows
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder has reached the disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows cannot open a folder
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write(handle: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(handle, content) :]
+    os.fsync(handle)

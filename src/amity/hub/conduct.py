@@ -1,0 +1,186 @@
+"""Conducting a run between silos elsewhere: who takes part, its rounds, its record, and what is shown meanwhile.
+
+    gather -> propose -> rounds (checkpoint, record, board) -> keep -> finish
+
+Everything that must survive lies in HUB/runs/<run>/: this process may be killed at any moment, and the next one goes on
+from there. A run comes to one of four ends: all that was agreed (`ended`), less than that (`incomplete`), a failure, or
+a stop. Below its quorum no run ends well.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from amity.config.run import Run
+from amity.contract import Federation
+from amity.errors import AmityError, InputError, LostWorker
+from amity.federation.distant import Distant, Manners
+from amity.federation.events import Event, Stream
+from amity.federation.membership import grow_server, with_member
+from amity.federation.messages import Propose
+from amity.federation.plan import Plan, layout_of
+from amity.federation.reports import Progress, Round
+from amity.federation.run_contract import RunContract, from_json
+from amity.federation.server import ServerSide
+from amity.federation.stored_server import Found, Roster, StoredServer
+from amity.hub import requests
+from amity.hub.board import Board, new_status, read_status
+from amity.hub.gathering import gather
+from amity.hub.recording import Journal
+from amity.hub.run_file import model_of
+from amity.hub.watching import Network, Watcher
+from amity.resolve import resolve
+from amity.site.agreement import proposal
+
+CONTRACT = "contract.json"
+
+_log = logging.getLogger("amity.hub")
+
+
+def conduct(hub: Path, name: str, network: Network) -> None:
+    """Run what is left of a run. The board says how it came out; only a run that may go on later raises."""
+    torch.set_num_threads(1)  # as in a simulation: sums are taken in one order
+    folder = hub / "runs" / name
+    document = (folder / CONTRACT).read_text(encoding="utf-8")
+    contract = from_json(document).contract
+    status = read_status(folder) or new_status(
+        name, contract.invited, contract.options.rounds, contract.policy, contract.quorum
+    )
+    status["jobs"] += 1
+    with Board(folder, status) as board, Watcher(board, network, contract.invited) as watcher:
+        try:
+            _Conducted(folder, contract, document, network, board, watcher).go()
+        except requests.Stop:
+            board.phase("stopped", "it was stopped at the server")
+        except requests.Regroup:
+            board.phase("regrouping", "a silo is back, or is new: the next round has it")
+        except LostWorker as error:
+            board.phase("waiting", str(error))
+            raise
+        except AmityError as error:
+            _log.error("run %s: %s", name, error)
+            board.phase("failed", str(error))
+        except Exception as error:
+            _log.exception("run %s", name)
+            board.phase("failed", f"{type(error).__name__}, the server's log says more")
+
+
+class _Conducted:
+    """One run under way."""
+
+    def __init__(
+        self, folder: Path, contract: RunContract, document: str, network: Network, board: Board, watcher: Watcher
+    ) -> None:
+        self._folder = folder
+        self._contract = contract
+        self._document = document
+        self._network = network
+        self._board = board
+        self._watcher = watcher
+        self._stored = StoredServer(folder / "server", contract.name)
+
+    def go(self) -> None:
+        """Gather silos and run the rounds that are left."""
+        contract, check = self._contract, lambda: requests.check(self._folder)
+        roster = gather(contract, self._document, self._stored.roster(), self._network, self._board, check)
+        self._stored.save_roster(roster)
+        run, plan = planned(contract, roster)
+        names = [member.name for member in roster.members]
+        journal = Journal(self._folder, contract, run)
+        events = Stream(journal.listen)
+        found = self._stored.load()
+        server = ServerSide(
+            plan,
+            self._carrier(roster, names, events),
+            start=None if found is None else grown(plan, found, roster),
+            names=names,
+            events=events,
+            evaluate_every=run.evaluate_every,
+            save=lambda report: self._stored.save(report, plan.fed.clients),
+        )
+        if found is not None and found.note:
+            events(Event("note", found.report.round, words=found.note))
+        self._board.phase("running")
+        server.meet()
+        if found is not None and found.report.round > journal.rounds:
+            self._recorded(server.catch_up(found.report), server, journal, names, events)
+        for report in server.rounds():
+            self._recorded(report, server, journal, names, events)
+            if report.round < run.rounds:
+                requests.check(self._folder)
+        self._end(server, journal, names, events)
+
+    def _carrier(self, roster: Roster, names: list[str], events: Stream) -> Distant:
+        contract = self._contract
+        text = proposal(self._document, roster.founders, roster.joined)
+        return Distant(
+            names,
+            self._network,
+            Manners(contract.policy, contract.quorum, contract.limits.turn, contract.limits.absence),
+            introduce=lambda client: Propose(contract.name, 0, client, text),
+            events=events,
+            notice=self._watcher.notice,
+        )
+
+    def _recorded(self, report: Round, server: ServerSide, journal: Journal, names: list[str], events: Stream) -> None:
+        """Put a round on record; silos keep their models of it where validation data say so."""
+        line = journal.add(report, names)
+        self._board.took_part(report.round, line["took_part"])
+        if journal.chosen_now:
+            server.keep()
+        mean = "" if line["mean"] is None else f"mean {line['mean']:.2f}"
+        events(Event("recorded", report.round, words=mean))
+
+    def _end(self, server: ServerSide, journal: Journal, names: list[str], events: Stream) -> None:
+        """Let every silo keep its model, and say how the run came out."""
+        if not journal.chosen:
+            server.keep()
+        for name in server.end():
+            self._board.silo(name, "finished")
+        short = shortfall(self._contract, self._board)
+        events(Event("ended", server.progress.round, words=short))
+        journal.finish()
+        self._board.phase("incomplete" if short else "ended", short)
+
+
+def planned(contract: RunContract, roster: Roster) -> tuple[Run, Plan]:
+    """The run without any `auto`, and the plan that silos come to as well."""
+    run, plan = resolve(contract.options, roster.founders, model=model_of(contract.options))
+    plan = plan._replace(run=contract.name)
+    if layout_of(plan) != contract.layout:
+        raise InputError("the silos' data lead to another model than the contract says: look at [data] in the run file")
+    for member in roster.joined:
+        plan = plan._replace(fed=with_member(plan.fed, member))
+    return replace(run, clients=len(contract.invited)), plan
+
+
+def grown(plan: Plan, found: Found, roster: Roster) -> Progress:
+    """What was saved, for a federation that may have grown since."""
+    progress = found.report.progress
+    for count in range(found.clients, len(roster.members)):
+        before, after = (_first(plan.fed, number) for number in (count, count + 1))
+        progress = progress._replace(server=grow_server(plan.method, plan.task, before, after, progress.server))
+    return progress
+
+
+def _first(fed: Federation, count: int) -> Federation:
+    """The federation of the first so many silos."""
+    groups = None if fed.groups is None else fed.groups[:count]
+    return fed._replace(sizes=fed.sizes[:count], keys=fed.keys[:count], groups=groups)
+
+
+def shortfall(contract: RunContract, board: Board) -> str:
+    """What is missing to what was agreed; nothing where all is there."""
+    silos = board.status["silos"]
+    few = [
+        f"{name} took part in {silos[name]['rounds']} of the {contract.least_rounds} rounds that were agreed"
+        for name in contract.invited
+        if silos[name]["rounds"] < contract.least_rounds
+    ]
+    away = [f"{name} has not got the end of the run" for name in contract.invited if silos[name]["step"] == "absent"]
+    left = [f"{name} has left" for name in contract.invited if silos[name]["step"] == "left"]
+    return "; ".join([*few, *away, *left])

@@ -1,0 +1,116 @@
+"""Gathering: who takes part in a run. Each silo that is invited is shown the contract, and approves it or does not."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+
+from amity.errors import LostWorker, RefusedUpload
+from amity.federation.encoding import decode, encode
+from amity.federation.messages import Answer, Declined, Describe, Described, Failed, Left
+from amity.federation.plan import Member
+from amity.federation.run_contract import RunContract
+from amity.federation.stored_server import Roster
+from amity.federation.transport import Away, Transport
+from amity.hub.board import Board
+
+AGAIN = 3.0
+"""Seconds before silos that are not there, or have not approved, are asked again."""
+
+GRACE = 60.0
+"""Seconds that a run with a quorum waits for the others, once enough are there."""
+
+ANSWER = 120.0
+"""Seconds that a silo has to describe itself: it reads its data for it."""
+
+
+def gather(
+    contract: RunContract,
+    document: str,
+    before: Roster,
+    transport: Transport,
+    board: Board,
+    check: Callable[[], None],
+) -> Roster:
+    """Return who takes part: those of before, and whoever has approved since.
+
+    The founders are complete under the policy wait, and at least a quorum otherwise. A run that has begun waits for
+    no newcomer. `check` raises where the run is to stop.
+    """
+    found: dict[str, Member] = {member.name: member for member in before.members}
+    began, enough = time.monotonic(), None
+    while True:
+        missing = [name for name in contract.invited if name not in found and not _left(board, name)]
+        found |= _asked(contract, document, missing, transport, board)
+        if before.founders or len(found) == len(contract.invited):
+            break
+        if contract.policy == "quorum" and len(found) >= contract.quorum:
+            enough = enough or time.monotonic()
+            if time.monotonic() - enough >= GRACE:
+                break
+        _check_patience(contract, found, board, time.monotonic() - began)
+        board.phase("gathering", f"{len(found)} of {len(contract.invited)} silos are there")
+        check()
+        time.sleep(AGAIN)
+    new = tuple(found[name] for name in contract.invited if name in found and found[name] not in before.members)
+    return Roster(before.founders, (*before.joined, *new)) if before.founders else Roster(new, ())
+
+
+def _asked(
+    contract: RunContract, document: str, names: Sequence[str], transport: Transport, board: Board
+) -> dict[str, Member]:
+    """Show the contract to these silos; those that approve it describe themselves."""
+    found: dict[str, Member] = {}
+    letters = {name: encode(Describe(contract.name, 0, contract.invited.index(name), document)) for name in names}
+    if not letters:
+        return found
+    for name, received in transport.send(letters, dict.fromkeys(letters, ANSWER)):
+        answer = _read(received)
+        match answer:
+            case Described():
+                found[name] = _member(name, answer)
+                board.silo(name, "approved")
+            case Declined():
+                board.silo(name, "declined", answer.words)
+            case Left():
+                board.silo(name, "left")
+            case Failed():
+                board.silo(name, "absent", answer.words)
+            case None if isinstance(received, Away):
+                board.silo(name, "absent", received.words)
+            case _:
+                board.silo(name, "absent", "it gives an answer that is none: look at its version")
+    if transport.stopped:
+        raise LostWorker("the run was stopped at the server")
+    return found
+
+
+def _read(received: bytes | Away) -> Answer | None:
+    if isinstance(received, Away):
+        return None
+    try:
+        answer = decode(received)
+    except RefusedUpload:
+        return None
+    return answer if isinstance(answer, Answer) else None
+
+
+def _member(name: str, answer: Described) -> Member:
+    """The line that a silo has given of itself; its name is the one that its certificate has."""
+    line = json.loads(answer.member)
+    return Member(**{**line, "shape": tuple(line["shape"]), "name": name})
+
+
+def _left(board: Board, name: str) -> bool:
+    return board.status["silos"][name]["step"] == "left"
+
+
+def _check_patience(contract: RunContract, found: dict[str, Member], board: Board, waited: float) -> None:
+    """Give up a run that nobody comes to, naming who is missing and why."""
+    if waited <= contract.limits.absence:
+        return
+    silos = board.status["silos"]
+    told = [f"{name} ({silos[name]['step']}: {silos[name]['words'] or 'no reason known'})" for name in contract.invited]
+    missing = [words for name, words in zip(contract.invited, told, strict=True) if name not in found]
+    raise LostWorker(f"the run has waited {waited:.0f} s, which is its limit, for {'; '.join(missing)}: see to them")

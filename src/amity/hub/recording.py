@@ -1,0 +1,123 @@
+"""The record of a run between silos elsewhere: the run directory of a simulation, without anything that stays at silos.
+
+It lies in HUB/runs/<run>/record. Every silo that is invited has its place in it from the first round on, whether it has
+come yet or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from amity import record
+from amity.config.run import Run
+from amity.federation.events import Event
+from amity.federation.messages import absent
+from amity.federation.reports import Progress, Round
+from amity.federation.resume import Saved
+from amity.federation.run_contract import RunContract
+
+
+class Journal:
+    """Writes the record of a run, round by round; every round can be gone on from."""
+
+    def __init__(self, folder: Path, contract: RunContract, run: Run) -> None:
+        """`run`: the run as it was resolved, without any `auto`."""
+        self.path = folder / "record"
+        self._contract = contract
+        config, facts = run.table(), _facts(contract, run)
+        if record.begun(self.path):
+            self._recorder, _ = record.Recorder.resume(self.path, config)
+        else:
+            self._recorder = record.Recorder.create(self.path, config, contract.invited, facts, force=True)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are on record."""
+        return len(self._recorder.lines)
+
+    @property
+    def chosen_now(self) -> bool:
+        """Whether validation data have chosen the round that was recorded last."""
+        return self._recorder.chosen_now
+
+    @property
+    def chosen(self) -> bool:
+        """Whether validation data choose the round to deliver."""
+        return any(line.get("val") is not None for line in self._recorder.lines)
+
+    def listen(self, event: Event) -> None:
+        """Record an event."""
+        self._recorder.listen(event)
+
+    def add(self, report: Round, names: Sequence[str]) -> record.Line:
+        """Record a round, and make it one to go on from."""
+        line = self._recorder.add(placed(report, names, self._contract.invited))
+        self._recorder.checkpoint(Saved(Progress(report.round, {}), ()))
+        return line
+
+    def finish(self) -> None:
+        """Write the results."""
+        if not self._recorder.finished:
+            self._recorder.finish(())
+
+    def interrupted(self) -> None:
+        """Leave a directory that can be read and gone on from."""
+        self._recorder.interrupted()
+
+
+def placed(report: Round, names: Sequence[str], invited: Sequence[str]) -> Round:
+    """A report in which every silo that was invited has its place, in the order of the invitation."""
+    places = [invited.index(name) for name in names]
+    scores = report.scores
+    if scores is not None:
+        by_place = {place: score._replace(silo=place) for place, score in zip(places, scores, strict=False)}
+        first = scores[0]
+        scores = [by_place.get(i) or absent(first.run, report.round, i) for i in range(len(invited))]
+        known = next((dict.fromkeys(score.metrics, torch.nan) for score in scores if score.metrics), {})
+        scores = [score if score.metrics else score._replace(metrics=known) for score in scores]
+    weights = report.weights
+    if weights is not None:
+        wide = torch.full((len(invited), len(invited)), torch.nan, dtype=weights.dtype)
+        at = torch.tensor(places[: len(weights)])
+        wide[at[:, None], at[None, :]] = weights
+        weights = wide
+    return report._replace(
+        scores=scores,
+        weights=weights,
+        took_part=sorted(places[client] for client in report.took_part),
+        dropped=_moved(report.dropped, places),
+        epochs=_moved(report.epochs, places),
+    )
+
+
+def _moved(numbered: Mapping[int, Any], places: Sequence[int]) -> dict[int, Any]:
+    return {places[client]: value for client, value in numbered.items()}
+
+
+def _facts(contract: RunContract, run: Run) -> dict[str, Any]:
+    """What the record says beside the configuration: nothing that the contract does not say."""
+    form = contract.data
+    return {
+        "method": run.method,
+        "data": contract.consortium,
+        "setting": "natural",
+        "model": run.model,
+        "clients": len(contract.invited),
+        "seed": run.seed,
+        "engine": "flare",
+        "version": version("amity"),
+        "groups": None,
+        "notes": [],
+        "labels": list(form.labels or ()),
+        "label": None,
+        "features": list(form.features or ()),
+        "score": "accuracy" if form.labels is not None else "r2",
+        "scales": None,
+        "sha256": contract.hash(),
+        "test_sha256": None,
+    }

@@ -1,0 +1,184 @@
+"""What a silo finds out for itself when a run is over; nothing of it is sent.
+
+    STATE/runs/<run>/
+      model.safetensors, model.json   its personal model (`model_file.py`), written whenever it was told to keep one
+      alone/, alone.safetensors       the model that it trains alone, to compare: state by round, and weights
+      predictions.npz                 what either model says about each of its test examples
+      verdict.json, report.md         which of them is better for it, for programs and for people
+
+`finish` may be called again at any time: it goes on where it was, and does nothing where all is there. A worker calls
+it for every run that is over when there are no more messages (`finish_due`), for training alone takes as long as the
+whole run did, and neither the server nor the other silos have to wait for that.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amity.contract import Model, Score, Silo
+from amity.errors import InputError
+from amity.federation.messages import Commit, Keep, Train
+from amity.federation.plan import Plan
+from amity.learn.task import Task
+from amity.learn.threads import one_thread
+from amity.methods.separate import Separate
+from amity.record.files import load_json, plain, save_arrays, to_json
+from amity.record.files import replace as put
+from amity.site import agreement, leaving, paired
+from amity.site.config import Site
+from amity.site.data import prepared
+from amity.site.keeping import KeptSilo, writing
+from amity.site.model_file import WEIGHTS, ModelFacts, read_facts, read_weights, write_weights
+from amity.site.verdict import Verdict, judged, report
+
+VERDICT, REPORT, ALONE, PREDICTIONS = "verdict.json", "report.md", "alone.safetensors", "predictions.npz"
+
+_BATCH = 250
+
+_log = logging.getLogger("amity.site")
+
+
+class Alone(NamedTuple):
+    """The model that the silo has trained alone."""
+
+    model: Model
+    round: int
+
+
+def finish_due(site: Site) -> list[Verdict]:
+    """Finish every run that is over and has no verdict yet. What goes wrong with one is no matter for the others."""
+    found = []
+    for file in sorted((site.state / "runs").glob(f"*/{leaving.ENDED}")):
+        if not (file.parent / VERDICT).exists() and (file.parent / WEIGHTS).exists():
+            try:
+                found.append(finish(site, file.parent.name))
+            except Exception as error:
+                _log.error("run %s cannot be finished", file.parent.name, exc_info=error)
+    return found
+
+
+def finish(site: Site, run: str) -> Verdict:
+    """Train a model alone, compare it with the personal one, and write what came of it."""
+    folder = site.run(run)
+    agreed = agreement.load(site, run)
+    if agreed is None or not (folder / WEIGHTS).exists():
+        raise InputError(f"silo {site.name} has no model of run {run!r} yet: wait until the run has one")
+    facts = read_facts(folder)
+    if (folder / VERDICT).exists():
+        known: Verdict = load_json(folder / VERDICT)
+        if known["round"] == facts["round"]:
+            return known
+    with one_thread(), writing(site):
+        (silo,) = prepared(site, agreed.contract.data, agreed.contract.options).silos
+        plan = agreement.plan_of(site, agreed)
+        end = leaving.ended(folder)
+        rounds = facts["round"] if end is None else end["round"]
+        alone = train_alone(plan, agreed.silo, silo, rounds, folder / "alone")
+        write_weights(folder / ALONE, plan.task, alone.model)
+        personal = read_weights(folder / WEIGHTS, plan.task)
+        return _compared(folder, facts, plan.task, silo, personal, alone, rounds)
+
+
+def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) -> Alone:
+    """Train with the silo's own data only: as `separate` does, with the run's solver, in every round.
+
+    Its validation data choose the round, where it has some; else it is the last.
+    """
+    own = plan._replace(method=Separate(), rule=replace(plan.rule, participation=1.0, drop=0.0))
+    side = KeptSilo(own, client, silo, folder)
+    try:
+        if side.pending is not None:
+            side.answer(Commit(plan.run, side.pending.round, client, "accepted"))
+        best = -math.inf
+        if side.kept is not None and side.data.val is not None:
+            best = plan.task.evaluate(side.delivered(), side.data.val).main
+        for round in range(side.committed + 1, rounds + 1):
+            side.answer(Train(plan.run, round, client, {}))
+            side.answer(Commit(plan.run, round, client, "accepted"))
+            if side.data.val is not None and (val := side.measure(round, None).val or 0.0) > best:
+                best = val
+                side.answer(Keep(plan.run, round, client, None))
+        if side.kept is None:
+            side.answer(Keep(plan.run, side.committed, client, None))
+        assert side.kept is not None
+        return Alone(side.delivered(), side.kept.round)
+    finally:
+        side.close()
+
+
+def _compared(
+    folder: Path, facts: ModelFacts, task: Task, silo: Silo, personal: Model, alone: Alone, rounds: int
+) -> Verdict:
+    """Compare two models on the silo's test data, and write all that is known."""
+    scores = {"personal": _score(task, silo, personal), "alone": _score(task, silo, alone.model)}
+    first, second = (score.each.numpy(force=True) for score in scores.values())
+    truth = silo.test.y.numpy(force=True)
+    if task.classes:
+        difference = paired.of_outcomes(first, second)
+    else:
+        difference = paired.of_errors(first, second, truth * silo.scale.unit)
+    judgement, words = judged(difference)
+    told = Verdict(
+        run=facts["run"],
+        silo=silo.name,
+        contract=facts["contract"],
+        method=facts["method"],
+        rounds=rounds,
+        round=facts["round"],
+        alone_round=alone.round,
+        examples=len(truth),
+        score="accuracy" if task.classes else "r2",
+        personal=scores["personal"].main,
+        alone=scores["alone"].main,
+        difference=difference.points,
+        low=difference.low,
+        high=difference.high,
+        level=paired.LEVEL,
+        judgement=judgement,
+        words=words,
+        metrics={name: dict(score.metrics) for name, score in scores.items()},
+    )
+    verdict: Verdict = plain(told)  # as it will be read: what is undefined is null
+    _write_predictions(folder / PREDICTIONS, task, silo, {"personal": personal, "alone": alone.model}, facts)
+    put(folder / REPORT, report(verdict).encode())
+    put(folder / VERDICT, to_json(verdict, indent=1))  # last: where it is, all is there
+    return verdict
+
+
+def _score(task: Task, silo: Silo, model: Model) -> Score:
+    test = task.prepare(silo.test)
+    outputs = outputs_of(task, model, test.x)
+    return task.scores(outputs, test.y, [len(test.y)], [0.0], [silo.scale.unit])[0]
+
+
+def outputs_of(task: Task, model: Model, x: Tensor) -> Tensor:
+    """What a model gives for these examples.  # [n, classes]"""
+    module = task.module(model)
+    with torch.no_grad():
+        return torch.cat([module(part) for part in x.split(_BATCH)])
+
+
+def _write_predictions(file: Path, task: Task, silo: Silo, models: dict[str, Model], facts: ModelFacts) -> None:
+    """Probabilities of every class, or quantities in the silo's own unit."""
+    test, scale = task.prepare(silo.test), silo.scale
+    found = {"y": silo.test.y.numpy(force=True) if task.classes else _restored(silo.test.y.double(), *scale)}
+    for name, model in models.items():
+        outputs = outputs_of(task, model, test.x)
+        found[name] = (
+            outputs.softmax(1).numpy(force=True) if task.classes else _restored(outputs[:, 0].double(), *scale)
+        )
+    if facts["labels"] is not None:
+        found["labels"] = np.array(facts["labels"])
+    save_arrays(file, found)
+
+
+def _restored(values: Tensor, zero: float, unit: float) -> paired.Array:
+    return (values * unit + zero).numpy(force=True)

@@ -1,0 +1,59 @@
+"""Contracts in plain words: nothing that matters to a silo is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from signed_contracts import CONTRACT, contracts, with_run
+
+from amity.federation.contract_words import bytes_in_total, bytes_per_round, in_words, size
+from amity.federation.run_contract import DataForm, Limits, RunContract
+
+
+def test_what_a_silo_agrees_to_is_all_there() -> None:
+    words = in_words(CONTRACT)
+    for needed in (
+        "run sepsis-1 of the consortium north (Amity 0.1.0)",
+        CONTRACT.hash(),
+        "invited: 3 silos: aurora, borea, cirrus",
+        "a round goes on without those that are missing, as long as 2 are there",
+        "only if each silo has taken part in 4 rounds",
+        "a turn may take 1 hour; after 20 restarts",
+        "fedamp, model auto, 8 rounds, 2 local epochs each",
+        "sigma = 50.0",
+        "3 numbers (age, pulse, sugar), labels: 2 classes (ill, well)",
+        "4.0 kB  1,000 numbers in every round",
+        "at most 4.0 kB in a round, 32.1 kB in all 8 rounds",
+        "numbers sent as float32",
+    ):
+        assert needed in words
+
+
+def test_other_contracts_are_told_otherwise() -> None:
+    waiting = replace(CONTRACT, policy="wait", quorum=3, limits=Limits(turn=90, absence=172800), wire="float16")
+    assert "the run waits for silos that are missing, 2 days at most" in in_words(waiting)
+    assert "a turn may take 90 seconds" in in_words(waiting) and "sent as float16" in in_words(waiting)
+    unusual = with_run(CONTRACT, local_epochs_range="1:9", participation=0.5, lr=0.5, train_loss=True)
+    assert "1 to 9 local epochs each, 50% of the silos in a round" in in_words(unusual)
+    assert "lr = 0.5, train_loss = True, sigma = 50.0" in in_words(unusual)
+    many = replace(CONTRACT, data=DataForm((1, 28, 28), tuple(f"c{at}" for at in range(20))))
+    assert "1x28x28, labels: 20 classes (c0, c1," in in_words(many) and "c11 and 8 more)" in in_words(many)
+    assert "labels: quantities" in in_words(replace(CONTRACT, data=DataForm((3,), None)))
+    assert "privacy: epsilon = 3.0" in in_words(replace(CONTRACT, privacy={"epsilon": 3.0}))
+
+
+@given(contract=contracts())
+def test_every_contract_can_be_told(contract: RunContract) -> None:
+    words = in_words(contract)
+    assert all(name in words for name in (contract.name, contract.consortium, *contract.invited, contract.wire))
+    assert all(leaving.name in words and leaving.words in words for leaving in contract.leaves)
+    assert bytes_in_total(contract) == contract.run["rounds"] * bytes_per_round(contract)
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (6_600_000, "6.6 MB"), (10**13, "10,000.0 GB")]
+)
+def test_sizes(count: int, words: str) -> None:
+    assert size(count) == words

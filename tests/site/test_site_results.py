@@ -1,0 +1,204 @@
+"""What a silo finds out for itself: its model alone, the verdict, and predictions for new examples."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sites import Workers, approved, contract_of, make_site
+
+import amity
+from amity.data import Silos
+from amity.data.schema.labels import Kind
+from amity.errors import InputError
+from amity.federation.messages import Done, Finish
+from amity.federation.run_contract import DataForm
+from amity.federation.server import ServerSide
+from amity.site import keeping
+from amity.site.config import Site, load_site
+from amity.site.model_file import read_facts
+from amity.site.paired import Difference
+from amity.site.predict import predict, write_csv
+from amity.site.results import finish, finish_due
+from amity.site.verdict import judged
+
+FORM = DataForm((2,), ("ill", "well"), ("pressure", "sugar"))
+RUN = amity.Run("heurfedamp", rounds=3, epochs=2, seed=1)
+
+
+def clinic(folder: Path, seed: int, *, quantities: bool = False, count: int = 60) -> Path:
+    """A silo with a table of patients."""
+    folder = make_site(folder, 'data = "patients.csv"\nlabel = "finding"\ndrop_columns = ["id"]')
+    x = np.random.default_rng(seed).normal(size=(count, 2)).round(3)
+    with (folder / "patients.csv").open("w", newline="") as stream:
+        rows = csv.writer(stream)
+        rows.writerow(("id", "sugar", "finding", "pressure"))
+        for i, (a, b) in enumerate(x.tolist()):
+            rows.writerow((i, b, 50 + 20 * a + 3 * b if quantities else "ill" if a + b > 0 else "well", a))
+    return folder
+
+
+def finished(tmp_path: Path, run: amity.Run, form: DataForm) -> tuple[list[Site], Silos]:
+    """Two silos that have been through a run, and the same silos for a simulation."""
+    names = ["north", "south"]
+    contract = contract_of(run, form, names)
+    folders = [clinic(tmp_path / name, seed, quantities=form.labels is None) for seed, name in enumerate(names)]
+    for folder in folders:
+        approved(folder, contract)
+    with Workers(folders) as children:
+        plan, carrier = children.agree(contract)
+        server = ServerSide(plan, carrier)
+        list(server.rounds())
+        server.keep()
+        for client in range(2):
+            assert children.ask(client, Finish("trial", run.rounds, client)) == Done("trial", run.rounds, client)
+        children.end(0)  # the first finishes by itself; the second is killed
+    kind: Kind = "quantities" if form.labels is None else "classes"
+    return [load_site(folder) for folder in folders], simulated(folders, tmp_path / "all", run, kind)
+
+
+def simulated(folders: list[Path], together: Path, run: amity.Run, kind: Kind) -> Silos:
+    """The same silos for a simulation, whose tables have the columns in the contract's order."""
+    together.mkdir()
+    for folder in folders:
+        rows = list(csv.DictReader((folder / "patients.csv").read_text().splitlines()))
+        with (together / f"{folder.name}.csv").open("w", newline="") as stream:
+            table = csv.DictWriter(stream, ["pressure", "sugar", "finding"], extrasaction="ignore")
+            table.writeheader()
+            table.writerows(rows)
+    source = amity.load(f"folder:{together}", seed=run.seed, labels=kind, label="finding")
+    return amity.deal(source, "natural", None, run.seed)
+
+
+@pytest.mark.parametrize("form", [FORM, FORM._replace(labels=None)], ids=["classes", "quantities"])
+def test_a_silo_compares_its_model_with_one_that_it_trains_alone(form: DataForm, tmp_path: Path) -> None:
+    sites, silos = finished(tmp_path, RUN, form)
+    assert (sites[0].run("trial") / "verdict.json").exists()
+    assert not (sites[1].run("trial") / "verdict.json").exists()
+    assert [one["silo"] for one in finish_due(sites[1])] == ["south"] and finish_due(sites[1]) == []
+    together = amity.run(replace(RUN, engine="loop"), silos)
+    solver = together.record.config
+    alone = amity.run(
+        replace(
+            RUN, method="separate", engine="loop", batch=solver["batch"], lr=solver["lr"], optimizer=solver["optimizer"]
+        ),
+        silos,
+    )
+    for site in sites:
+        folder = site.run("trial")
+        verdict = json.loads((folder / "verdict.json").read_text())
+        assert verdict["personal"] == pytest.approx(together.scores[site.name])
+        assert verdict["alone"] == pytest.approx(alone.scores[site.name])
+        assert verdict["difference"] == pytest.approx(verdict["personal"] - verdict["alone"])
+        assert verdict["low"] <= verdict["difference"] <= verdict["high"] and verdict["examples"] == 12
+        text = (folder / "report.md").read_text()
+        assert verdict["words"] in text.splitlines()[0] and f"{verdict['alone']:.2f} %" in text
+        weights = load_file(folder / "alone.safetensors")
+        inner = alone.model(site.name)
+        wanted = inner.state_dict() if form.labels else inner[0].state_dict()  # type: ignore[index, operator]
+        assert all(torch.equal(weights[key], wanted[key]) for key in weights)
+        check_predictions(folder, verdict, form)
+
+
+def check_predictions(folder: Path, verdict: dict[str, float], form: DataForm) -> None:
+    with np.load(folder / "predictions.npz") as found:
+        if form.labels:
+            assert found["labels"].tolist() == list(form.labels)
+            right = found["personal"].argmax(1) == found["y"]
+            assert 100 * right.mean() == pytest.approx(verdict["personal"])
+            assert np.allclose(found["alone"].sum(1), 1)
+        else:
+            squares = ((found["alone"] - found["y"]) ** 2).mean() / found["y"].var()
+            assert 100 * (1 - squares) == pytest.approx(verdict["alone"], rel=1e-3)
+    assert (folder / "predictions.npz").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("form", [FORM, FORM._replace(labels=None)], ids=["classes", "quantities"])
+def test_new_examples_are_seen_as_in_training(form: DataForm, tmp_path: Path) -> None:
+    (site, _), silos = finished(tmp_path, RUN, form)
+    model = amity.run(replace(RUN, engine="loop"), silos).model("north")
+    x = np.random.default_rng(9).normal(size=(5, 2)).round(3)
+    wanted = model(torch.tensor(x, dtype=torch.float32)).detach()
+    (tmp_path / "table.csv").write_text("ward,sugar,pressure\n" + "".join(f"a,{b},{a}\n" for a, b in x.tolist()))
+    np.savez(tmp_path / "new.npz", x=x)
+    for name in ("table.csv", "new.npz"):
+        found = predict(site, "trial", tmp_path / name)
+        if form.labels:
+            assert found.probabilities is not None
+            assert np.allclose(found.probabilities, wanted.softmax(1).numpy(), atol=1e-6)
+            assert list(found.values) == [form.labels[place] for place in wanted.argmax(1).tolist()]
+        else:
+            assert found.probabilities is None and np.allclose(found.values, wanted[:, 0].numpy(), rtol=1e-5)
+    write_csv(found, tmp_path / "out.csv")
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [row["prediction"] for row in rows] == list(map(str, found.values))
+    assert ("p(ill)" in rows[0]) == (form.labels is not None)
+
+
+def test_what_cannot_be_predicted_is_one_line(tmp_path: Path) -> None:
+    (site, _), _ = finished(tmp_path, replace(RUN, rounds=1), FORM)
+    (tmp_path / "less.csv").write_text("sugar\n1\n")
+    with pytest.raises(InputError, match="it lacks pressure"):
+        predict(site.folder, "trial", tmp_path / "less.csv")
+    np.savez(tmp_path / "wide.npz", x=np.zeros((2, 3)))
+    with pytest.raises(InputError, match=r"takes examples of shape \[2\], got \[3\]"):
+        predict(site, "trial", tmp_path / "wide.npz")
+    with pytest.raises(InputError, match="has no model of run 'other'"):
+        predict(site, "other", tmp_path / "wide.npz")
+    with pytest.raises(InputError, match="must be csv, parquet, npz"):
+        predict(site, "trial", tmp_path / "picture.gif")
+
+
+def test_training_alone_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ended after its second round; what comes out is what would have come out without that."""
+    (north, _), _ = finished(tmp_path, RUN, FORM)
+    wanted = load_file(north.run("trial") / "alone.safetensors")
+    for name in ("verdict.json", "alone.safetensors"):
+        (north.run("trial") / name).unlink()
+    shutil.rmtree(north.run("trial") / "alone")
+    trained: list[int] = []
+    usual = keeping.KeptSilo.train
+
+    def counted(self: keeping.KeptSilo, round: int, down: amity.State) -> amity.State:
+        if len(trained) == 2 and trained[-1] == 2:
+            trained.append(-1)
+            raise KeyboardInterrupt
+        trained.append(round)
+        return usual(self, round, down)
+
+    monkeypatch.setattr(keeping.KeptSilo, "train", counted)
+    with pytest.raises(KeyboardInterrupt):
+        finish(north, "trial")
+    finish(north, "trial")
+    assert trained == [1, 2, -1, 3]
+    found = load_file(north.run("trial") / "alone.safetensors")
+    assert all(torch.equal(found[key], wanted[key]) for key in wanted)
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (Difference(4.23, 1.0, 7.0), "gains 4.2 points"),
+        (Difference(-2.0, -3.0, -0.5), "better alone, by 2.0 points"),
+        (Difference(4.0, -1.0, 9.0), "no clear difference"),
+        (Difference(*[float("nan")] * 3), "cannot be compared"),
+    ],
+)
+def test_verdicts_are_plain_words(difference: Difference, words: str) -> None:
+    assert judged(difference)[1] == words
+
+
+def test_a_model_says_what_it_was_made_for(tmp_path: Path) -> None:
+    (site, _), _ = finished(tmp_path, replace(RUN, rounds=1), FORM)
+    facts = read_facts(site.run("trial"))
+    assert facts["labels"] == ["ill", "well"] and facts["features"] == ["pressure", "sugar"] and facts["round"] == 1
+    assert facts["contract"] == contract_of(replace(RUN, rounds=1), FORM, ["north", "south"]).hash()
+    with pytest.raises(InputError, match="has no model of run 'other' yet"):
+        finish(site, "other")

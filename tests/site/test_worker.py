@@ -1,0 +1,340 @@
+"""A silo's worker as a real process: the simulator's model, whatever is killed when, and nothing without approval."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from sites import ROOT, Workers, approved, contract_of, make_site, npz_site, signed
+from torch import nn
+
+import amity
+from amity.data import Silos
+from amity.errors import LostWorker
+from amity.federation import audit
+from amity.federation.encoding import decode, encode
+from amity.federation.messages import Declined, Describe, Described, Failed, Finish, Hello, Left, Propose, Standing
+from amity.federation.reports import Progress
+from amity.federation.run_contract import DataForm, RunContract
+from amity.federation.server import ServerSide
+from amity.prepare import silos_of
+from amity.site.agreement import proposal
+from amity.site.config import load_site
+from amity.site.leaving import ask_to_leave
+from amity.site.worker import Worker
+
+DIGITS = DataForm((1, 8, 8), tuple("0123456789"))
+
+
+def asked(method: str, **how: object) -> amity.Run:
+    return amity.Run(method, **{"rounds": 3, "epochs": 1, "per_silo": 40, "seed": 2, **how})  # type: ignore[arg-type]
+
+
+def federation(tmp_path: Path, run: amity.Run, clients: int = 3) -> tuple[Silos, list[Path], RunContract]:
+    """Silos of digits, their folders, and a contract that all have approved."""
+    silos = silos_of(amity.Run(data="digits", clients=clients, seed=2))
+    contract = contract_of(run, DIGITS, [silo.name for silo in silos.silos])
+    return silos, [approved(npz_site(tmp_path, silo), contract) for silo in silos.silos], contract
+
+
+def check_model(run: amity.Run, silos: Silos, folder: Path) -> None:
+    wanted = amity.run(replace(run, engine="loop"), silos).model(folder.name).state_dict()
+    found = load_file(folder / "state" / "runs" / "trial" / "model.safetensors")
+    assert wanted.keys() == found.keys()
+    assert all(torch.equal(wanted[key], found[key]) for key in wanted), folder.name
+
+
+@pytest.mark.parametrize(
+    ("method", "how"), [("scaffold", {"participation": 0.7}), ("fedavg-ft", {}), ("heurfedamp", {})]
+)
+def test_a_worker_has_the_simulators_model(method: str, how: dict[str, object], tmp_path: Path) -> None:
+    run = asked(method, **how)
+    silos, folders, contract = federation(tmp_path, run)
+    with Workers(folders) as children:
+        plan, carrier = children.agree(contract)
+        server = ServerSide(plan, carrier)
+        server.meet()
+        list(server.rounds())
+        server.keep()
+    for folder in folders:
+        check_model(run, silos, folder)
+
+
+def test_a_worker_that_is_killed_answers_from_its_store_without_being_told_the_plan_again(tmp_path: Path) -> None:
+    run = asked("scaffold", rounds=4)
+    silos, folders, contract = federation(tmp_path, run, clients=2)
+    saved: list[Progress] = []
+    with Workers(folders) as children:
+        plan, carrier = children.agree(contract)
+        rounds = ServerSide(plan, carrier, save=saved.append).rounds()
+        next(rounds)
+        os.kill(children.children[1].pid, signal.SIGKILL)
+        with pytest.raises(LostWorker):
+            next(rounds)
+        children.kill(1)
+        children.start(1)
+        server = ServerSide(plan, carrier, start=saved[-1], save=saved.append)
+        server.meet()
+        list(server.rounds())
+        server.keep()
+    for folder in folders:
+        check_model(run, silos, folder)
+
+
+FACTORY = """
+import numpy as np, pathlib
+def build():
+    pathlib.Path(__file__).with_name("opened").touch()
+    x = np.linspace(-1, 1, 80, dtype=np.float32).reshape(40, 2)
+    y = np.array([0, 1] * 20)
+    return x[:30], y[:30], x[30:], y[30:]
+"""
+TWO = DataForm((2,), ("ill", "well"))
+
+
+def recorded_site(tmp_path: Path, lines: str = "", name: str = "north") -> Path:
+    """A silo whose factory leaves a file when it is called."""
+    folder = make_site(tmp_path / name, f'factory = "recorded_{name}:build"\n{lines}')
+    (folder / f"recorded_{name}.py").write_text(FACTORY)
+    return folder
+
+
+def test_data_are_not_opened_before_the_contract_is_approved(tmp_path: Path) -> None:
+    folder = recorded_site(tmp_path)
+    contract = contract_of(asked("fedavg"), TWO, ["north", "south"])
+    document = signed(contract)
+    message = Describe("trial", 0, 0, document)
+    with Workers([folder]) as children:
+        for question in (message, Propose("trial", 0, 0, proposal(document, []))):
+            answer = children.ask(0, question)
+            assert isinstance(answer, Declined) and "nobody here has approved it" in answer.words
+        assert not (folder / "opened").exists()
+        assert (folder / "state" / "pending" / "trial.json").read_text() == document
+        assert isinstance(children.ask(0, Hello("trial", 0, 0)), Failed)
+        approved(folder, contract)
+        assert isinstance(children.ask(0, message), Described)
+        assert (folder / "opened").exists() and not (folder / "state" / "pending" / "trial.json").exists()
+        other = contract_of(asked("fedavg", rounds=4), TWO, ["north", "south"])
+        assert isinstance(children.ask(0, Describe("trial", 0, 0, signed(other))), Declined)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for silos whose workers are in this process; modules beside their silo.toml are forgotten."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in [name for name in sys.modules if name.startswith("recorded_")]:
+        monkeypatch.delitem(sys.modules, name)
+    return tmp_path
+
+
+def ask(worker: Worker, message: object) -> object:
+    return decode(worker.exchange(encode(message)))  # type: ignore[arg-type]
+
+
+def test_a_standing_policy_decides_and_its_limits_hold(here: Path) -> None:
+    folder = recorded_site(here, '[policy]\nmethods = ["fedavg"]\nmost_rounds = 5\napprove = "standing"\n')
+    worker = Worker(load_site(folder))
+    long, short = (contract_of(asked("fedavg", rounds=rounds), TWO, ["north"]) for rounds in (9, 3))
+    approved(folder, long)
+    refused = ask(worker, Describe("trial", 0, 0, signed(long)))
+    assert isinstance(refused, Declined) and "most_rounds is 5" in refused.words
+    assert not (folder / "opened").exists()
+    assert isinstance(ask(worker, Describe("trial", 0, 0, signed(short))), Described)
+    worker.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"consortium": "another"}, "consortium"),
+        ({"name": "other"}, "brings the contract of 'other'"),
+        ({"invited": ("south",)}, "does not invite silo north"),
+        ({"privacy": {"noise": 1.0}}, "promises privacy noise"),
+        ({"wire": "float16"}, "promises float16"),
+    ],
+    ids=["consortium", "run", "invited", "privacy", "wire"],
+)
+def test_a_contract_that_does_not_hold_is_refused_before_anything_is_opened(
+    change: dict[str, object], said: str, here: Path
+) -> None:
+    folder = recorded_site(here, '[policy]\napprove = "standing"\n')
+    contract = replace(contract_of(asked("fedavg"), TWO, ["north"]), **change)  # type: ignore[arg-type]
+    worker = Worker(load_site(folder))
+    answer = ask(worker, Describe("trial", 0, 0, signed(contract)))
+    assert isinstance(answer, Failed) and said in answer.words and not (folder / "opened").exists()
+    assert [line.what for line in audit.entries(folder / "state" / "audit.jsonl")] == [
+        "received Describe",
+        "refused",
+        "sent Failed",
+    ]
+    worker.close()
+
+
+def test_a_contract_of_another_root_is_refused(here: Path) -> None:
+    folder = recorded_site(here, '[policy]\napprove = "standing"\n')
+    (folder / "kit" / "startup" / "rootCA.pem").unlink()
+    document = signed(contract_of(asked("fedavg"), TWO, ["north"]))
+    worker = Worker(load_site(folder))
+    missing = ask(worker, Describe("trial", 0, 0, document))
+    assert isinstance(missing, Failed) and "no root certificate" in missing.words and str(here) not in missing.words
+    worker.close()
+    worker = Worker(load_site(folder), root=lambda site: ROOT.pem.replace(b"A", b"B"))
+    assert isinstance(ask(worker, Describe("trial", 0, 0, document)), Failed)
+    worker.close()
+
+
+def test_every_message_and_answer_is_in_the_audit(here: Path) -> None:
+    folder = recorded_site(here, '[policy]\napprove = "standing"\n')
+    worker = Worker(load_site(folder))
+    sent = encode(Describe("trial", 0, 0, signed(contract_of(asked("fedavg"), TWO, ["north"]))))
+    got = worker.exchange(sent)
+    garbage = worker.exchange(b"\x00" * 40)
+    worker.close()
+    lines = audit.entries(folder / "state" / "audit.jsonl")
+    assert audit.verify(folder / "state" / "audit.jsonl") == []
+    assert [line.what for line in lines] == [
+        "received Describe",
+        "approved",
+        "sent Described",
+        "received what is no message",
+        "sent Failed",
+    ]
+    wanted = [sent, None, got, b"\x00" * 40, garbage]
+    for line, content in zip(lines, wanted, strict=True):
+        if content is not None:
+            assert (line.bytes, line.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+
+
+def test_a_label_that_is_not_in_the_contract_is_one_line_that_does_not_name_it(here: Path) -> None:
+    folder = make_site(here / "north", 'data = "own.csv"\nlabel = "finding"\n[policy]\napprove = "standing"')
+    rows = [f"{i},{i + 1},{'Schmidt' if i < 3 else 'ill'}" for i in range(10)]
+    (folder / "own.csv").write_text("\n".join(["a,b,finding", *rows]) + "\n")
+    worker = Worker(load_site(folder))
+    answer = ask(worker, Describe("trial", 0, 0, signed(contract_of(asked("fedavg"), TWO, ["north"]))))
+    assert isinstance(answer, Failed) and answer.blame == "input"
+    assert "3 of 10 examples" in answer.words and "column 'finding'" in answer.words and "Schmidt" not in answer.words
+    worker.close()
+
+
+def test_a_state_folder_is_held_by_one_worker(tmp_path: Path) -> None:
+    folder = recorded_site(tmp_path)
+    hello = Hello("trial", 0, 0)
+    with Workers([folder]) as first:
+        assert isinstance(first.ask(0, hello), Failed)  # now it has begun
+        with Workers([folder]) as second:
+            child = second.children[0]
+            assert child.wait(timeout=60) == 2 and child.stderr is not None
+            assert "another worker of silo north holds" in child.stderr.read().decode()
+        assert isinstance(first.ask(0, hello), Failed)
+
+
+@pytest.mark.parametrize("method", ["fedamp", "fedavg"])
+def test_a_silo_that_leaves_keeps_the_model_of_its_last_round(method: str, tmp_path: Path) -> None:
+    run = asked(method)
+    silos, folders, contract = federation(tmp_path, run, clients=2)
+    with Workers(folders) as children:
+        plan, carrier = children.agree(contract)
+        rounds = ServerSide(plan, carrier).rounds()
+        next(rounds)
+        next(rounds)
+        ask_to_leave(load_site(folders[0]), "trial")
+        next(rounds)
+        hello = Hello("trial", 3, 0)
+        assert children.ask(0, hello) == Left("trial", 2, 0)
+        children.kill(0)
+        children.start(0)
+        assert children.ask(0, hello) == Left("trial", 2, 0)
+        assert isinstance(children.ask(1, Hello("trial", 3, 1, 3, "accepted")), Standing)
+        assert not (folders[1] / "state" / "runs" / "trial" / "model.json").exists()
+        children.end(0)
+    check_model(replace(run, rounds=2), silos, folders[0])
+    assert (folders[0] / "state" / "runs" / "trial" / "verdict.json").exists()
+
+
+def test_a_disk_that_is_full_is_said_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: first the state does not fit, then not even the audit."""
+    run = asked("fedamp")
+    silos, folders, contract = federation(tmp_path, run, clients=2)
+    state = folders[0] / "state" / "runs" / "trial" / "state"
+    with Workers(folders) as children:
+        plan, carrier = children.agree(contract)
+        saved: list[Progress] = []
+        rounds = ServerSide(plan, carrier, save=saved.append).rounds()
+        next(rounds)
+        before = {path: path.read_bytes() for path in (state / "current").iterdir()}
+        for most in (18_000, 100):
+            resource.prlimit(children.children[0].pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+            with pytest.raises(amity.InputError, match="silo-00 cannot write to its state folder .*File too large"):
+                list(ServerSide(plan, carrier, start=saved[-1], save=saved.append).rounds())
+            assert {path: path.read_bytes() for path in (state / "current").iterdir()} == before
+            assert not (state / "new").exists()
+        resource.prlimit(children.children[0].pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        server = ServerSide(plan, carrier, start=saved[-1], save=saved.append)
+        server.meet()
+        list(server.rounds())
+        server.keep()
+    for folder in folders:
+        check_model(run, silos, folder)
+    assert audit.verify(folders[1] / "state" / "audit.jsonl") == []
+
+
+def test_a_state_folder_that_cannot_be_written_is_a_clear_answer(tmp_path: Path) -> None:
+    folder = recorded_site(tmp_path)
+    text = (folder / "silo.toml").read_text()
+    (folder / "silo.toml").write_text(text.replace('state = "state"', 'state = "silo.toml/state"'))
+    with Workers([folder]) as children:
+        answer = children.ask(0, Hello("trial", 0, 0))
+        assert isinstance(answer, Failed) and "silo north cannot write to its state folder" in answer.words
+        assert str(tmp_path) not in answer.words
+
+
+def test_a_run_that_was_begun_with_another_roster_is_not_begun_anew(tmp_path: Path) -> None:
+    run = asked("fedamp", rounds=1)
+    _, folders, contract = federation(tmp_path, run, clients=2)
+    with Workers(folders) as children:
+        plan, carrier = children.agree(contract)
+        children.agree(contract)  # the same again is no news
+        list(ServerSide(plan, carrier).rounds())
+        roster = children.roster(contract)
+        forged = [roster[0], roster[1]._replace(size=9999)]
+        answer = children.ask(0, Propose("trial", 0, 0, proposal(signed(contract), forged)))
+        assert isinstance(answer, Failed) and "with another contract or roster" in answer.words
+        wrong = children.ask(0, Propose("trial", 0, 1, proposal(signed(contract), roster)))
+        assert isinstance(wrong, Failed) and "line 1 of the roster is not what silo silo-00" in wrong.words
+        early = children.ask(0, Finish("trial", 1, 0))
+        assert isinstance(early, Failed) and "was not told to keep a model" in early.words
+
+
+MODEL = """
+from torch import nn
+def build(): return nn.Sequential(nn.Flatten(), nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2))
+"""
+
+
+def test_a_model_of_ones_own_is_the_code_that_the_silo_names(here: Path) -> None:
+    def build() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2))
+
+    standing = '[policy]\napprove = "standing"\n'
+    contract = contract_of(asked("fedavg", model="clinic.models:net"), TWO, ["north"], model=build)
+    folder = recorded_site(here, f'model = "recorded_model:build"\n{standing}')
+    (folder / "recorded_model.py").write_text(MODEL)
+    without = recorded_site(here / "other", standing)
+    answers = []
+    for place in (folder, without):
+        worker = Worker(load_site(place))
+        described = ask(worker, Describe("trial", 0, 0, signed(contract)))
+        assert isinstance(described, Described)
+        document = f'{{"contract": {signed(contract)}, "roster": [{described.member}]}}'
+        answers.append(ask(worker, Propose("trial", 0, 0, document)))
+        worker.close()
+    assert isinstance(answers[0], Standing)
+    assert isinstance(answers[1], Failed) and "names the model 'clinic.models:net'" in answers[1].words
