@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from commands import Amity, Said, refused, tree, worked
 
+from amity.site.config import site_of
+
 DESCRIPTION = 'name = "hearts"\norganisation = "University Hospital"\nhost = "hub.example.org"\nport = 8443\n'
 FINGERPRINT = re.compile(r"(?:[0-9a-f]{4} ){15}[0-9a-f]{4}")
 
@@ -62,8 +64,10 @@ def test_the_configuration_that_a_silo_begins_with(amity: Amity, hub: Path, tmp_
     admitted(amity, "north")
     file = tmp_path / "north" / "silo.toml"
     assert tomllib.loads(file.read_text()) == {"name": "north", "state": "state", "policy": {}}
-    offered = {line.split(" = ")[0] for line in file.read_text().replace("# ", "").splitlines() if " = " in line}
-    assert offered == {"name", "state", "data", "label", "model"}
+    offered = site_of(tomllib.loads(re.sub(r"^# (?=\w+ = )", "", file.read_text(), flags=re.MULTILINE)), file.parent)
+    assert (offered.name, offered.state) == ("north", file.parent / "state")
+    assert (offered.data, offered.label) == (file.parent / "patients.csv", "diagnosis")
+    assert (offered.model, offered.policy.approve) == ("my_models:build", "standing")
     file.write_text('name = "north"\n')
     worked(amity("federation", "renew", "north", "--hub", "hub"))
     worked(amity("federation", "join", "north", "--site", "north", "--admission", "north.admission"))

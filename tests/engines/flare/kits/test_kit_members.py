@@ -15,11 +15,13 @@ from amity.engines.flare.kits.members import admit, remove, renew
 from amity.engines.flare.kits.request import read_request
 from amity.engines.flare.kits.site import ask, complete
 from amity.errors import DamagedFile, InputError
+from amity.federation import audit
 
 
 def files(*folders: Path) -> dict[str, tuple[bytes, int]]:
-    """Every file below some folders: its content and its mode."""
+    """Every file below some folders but the account of what happened: its content and its mode."""
     found = (file for folder in folders for file in sorted(folder.rglob("*")) if file.is_file())
+    found = (file for file in found if "audit." not in file.name)
     return {str(file): (file.read_bytes(), file.stat().st_mode & 0o777) for file in found}
 
 
@@ -145,6 +147,18 @@ def test_a_renewal_keeps_the_organisation(place: Path) -> None:
     asked = ask(place / "north", "north", "Another Hospital", another_key=True)
     with pytest.raises(InputError, match="keeps the organisation"):
         renew(place / "hub", "north", read_request(asked.file))
+
+
+def test_the_hub_gives_account(place: Path) -> None:
+    renew(place / "hub", "north")
+    remove(place / "hub", "south")
+    log = place / "hub" / "audit.jsonl"
+    found = [(line.who, line.what, line.silo) for line in audit.entries(log)]
+    done = [("admitted", "north"), ("admitted", "south"), ("renewed", "north"), ("removed", "south")]
+    assert found == [("coordinator", *one) for one in done]
+    keys = {one.name: one.fingerprint.replace(" ", "") for one in members(place / "hub")}
+    assert [line.sha256 for line in audit.entries(log)] == [keys[silo] for _, silo in done]
+    assert audit.verify(log) == []
 
 
 @pytest.mark.parametrize("name", ["east", "../../ca/root"])
