@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from amity.cli.federation import contracts, members
+from amity.cli.federation import contracts, members, runs, serving, trying
 from amity.cli.flags import with_log_options
 
 app = typer.Typer(
@@ -21,5 +21,8 @@ def top(context: typer.Context) -> None:
 
 
 # One line per file of commands, in the order that `--help` lists them.
+trying.register(app)
 members.register(app)
+serving.register(app)
 contracts.register(app)
+runs.register(app)
