@@ -2,8 +2,9 @@
 
 It is FLARE's own main program. Around it are checks that FLARE does not make. A kit that runs already is not started
 again: the server would give the second process the name and leave the first one without. A key that others can read is
-refused, as is a port that is taken: gRPC would share it, and each silo would meet one of two servers by chance. What
-the process writes is for its owner alone. And when it is asked to end, it takes the processes of its jobs with it.
+refused, and so are certificates that have ended, with which FLARE would try for ever without saying why, and a port
+that is taken: gRPC would share it, and each silo would meet one of two servers by chance. What the process writes is
+for its owner alone. And when it is asked to end, it takes the processes of its jobs with it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from amity.engines.flare.kits.consortium import is_loopback
+from amity.engines.flare.kits.dates import check_dates
 from amity.engines.flare.kits.files import read_json
 from amity.engines.flare.kits.lock import hold
 from amity.engines.flare.kits.places import Kind, check_hub, check_site, silo_name
@@ -35,6 +37,7 @@ def main(kind: Kind, folder: Path) -> None:
     handle = hold(kit)
     try:
         check_key(place / key)
+        check_dates(place)
         if kind == "server":
             check_port(kit)
         signal.signal(signal.SIGTERM, _end)
