@@ -220,6 +220,24 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
         assert [entry.round for entry in entries(path) if entry.who == name] == list(range(40))
 
 
+ENDLESS = PROGRAM.replace("range(40)", "range(10**9)")
+
+
+def test_whoever_is_killed_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    for wanted in (5, 15, 25):
+        process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path), "one"], env=os.environ)
+        until = time.monotonic() + 60
+        while len(entries(path)) < wanted and time.monotonic() < until:
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+        assert len(entries(path)) >= wanted
+        Audit(path, "two").add("end")
+        assert verify(path) == []
+    assert [entry.number for entry in entries(path)] == list(range(1, len(entries(path)) + 1))
+
+
 def test_ten_thousand_lines_are_verified_in_about_a_second(tmp_path: Path) -> None:
     path, before, lines = tmp_path / "audit.jsonl", module.FIRST, []
     for number in range(1, 10_001):
