@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amity.errors import DamagedFile
 from amity.federation import audit as module
 from amity.federation.audit import BROKEN, MENDED, Audit, Entry, entries, line_of, verify
 
@@ -198,6 +199,19 @@ def test_lines_added_by_others_are_told(tmp_path: Path) -> None:
     assert said(path) == ["6: the file does not end with line 5, which was written last"]
     Audit(path, "aurora").add("upload")
     assert BROKEN in {entry.what for entry in entries(path)} and verify(path)
+
+
+def test_a_line_of_another_form_is_none(tmp_path: Path) -> None:
+    path = filled(tmp_path, 1)
+    odd = line_of(entries(path)[0]._replace(round="one"))  # type: ignore[arg-type]
+    path.write_bytes(odd)
+    assert "1: it is no line of this log" in said(path)
+
+
+def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").mkdir()
+    with pytest.raises(DamagedFile, match="cannot be read"):
+        verify(tmp_path / "audit.jsonl")
 
 
 PROGRAM = """
