@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Amity, clinics, config, refused, summary, worked
+from cli.commands import Amity, clinics, config, refused, summary, worked
 
 from amity.data import SOURCES
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import TINY, Amity, refused, tree, with_tiny, worked
+from cli.commands import TINY, Amity, refused, tree, with_tiny, worked
 
 from amity.cli import app as cli
 from amity.cli import data, running

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
-from cases import VARIANTS
 from hypothesis import given
 from hypothesis import strategies as st
+from methods.cases import VARIANTS
 from small import (
     CLASSES,
     FEATURES,

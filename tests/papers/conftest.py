@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_experiment import SMALL
+from papers.small_experiment import SMALL
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rounds_by_hand import (
+from record.rounds_by_hand import (
     CONFIG,
     FACTS,
     SILOS,
@@ -135,7 +135,7 @@ def test_file_names_are_safe_and_unique(names: list[str]) -> None:
 HOLDER = """
 import sys
 from amity.record import Recorder
-from rounds_by_hand import CONFIG, FACTS, SILOS
+from record.rounds_by_hand import CONFIG, FACTS, SILOS
 recorder = Recorder.create(sys.argv[1], CONFIG, SILOS, FACTS)
 print("held", flush=True)
 sys.stdin.read()

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import numpy as np
-import official
 import pytest
 import torch
+from data.sets import official
 
 from amity.contract import InputError
 from amity.data import SOURCES, deal, load

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing import COLUMNS, ROWS, figure, panels
-from synthetic import experiment, results
+from papers.drawing import COLUMNS, ROWS, figure, panels
+from papers.synthetic import experiment, results
 
 from amity.config.run import Run
 from amity.papers.figures import settings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_experiment import DIVERGES
+from papers.small_experiment import DIVERGES
 
 from amity.config.run import Run
 from amity.papers import outcome, reproduce, spec
