@@ -1,4 +1,4 @@
-"""The small experiment that tests of running use. With this file here, tests in the folders below find the helpers."""
+"""The small experiment that tests of running use."""
 
 from __future__ import annotations
 

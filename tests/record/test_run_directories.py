@@ -150,7 +150,7 @@ def test_one_process_at_a_time_writes_a_run(tmp_path: Path) -> None:
         [sys.executable, "-c", HOLDER, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[1],
     )
     try:
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
