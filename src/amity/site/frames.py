@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import IO
 
 
-def serve(answer: Callable[[bytes], bytes], source: BinaryIO, sink: BinaryIO) -> None:
+def serve(answer: Callable[[bytes], bytes], source: IO[bytes], sink: IO[bytes]) -> None:
     """Answer messages until there are no more."""
     while (content := read(source)) is not None:
         write(sink, answer(content))
 
 
-def read(source: BinaryIO) -> bytes | None:
+def read(source: IO[bytes]) -> bytes | None:
     """Return the next message; None where there is none, or only the beginning of one."""
     head = source.read(8)
     if len(head) < 8:
@@ -22,7 +22,7 @@ def read(source: BinaryIO) -> bytes | None:
     return content if len(content) == length else None
 
 
-def write(sink: BinaryIO, content: bytes) -> None:
+def write(sink: IO[bytes], content: bytes) -> None:
     """Send a message."""
     sink.write(len(content).to_bytes(8, "big"))
     sink.write(content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from amity.cli.federation import contracts, members
+from amity.cli.federation import contracts, members, site_commands
 from amity.cli.flags import with_log_options
 
 app = typer.Typer(
@@ -23,3 +23,4 @@ def top(context: typer.Context) -> None:
 # One line per file of commands, in the order that `--help` lists them.
 members.register(app)
 contracts.register(app)
+site_commands.register(app)
