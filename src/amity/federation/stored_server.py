@@ -147,9 +147,8 @@ class StoredServer:
             except DamagedFile as error:
                 trouble = error
                 continue
-            return Found(
-                report, clients, trouble and f"{trouble}; went on from round {report.round}, which was saved before it"
-            )
+            note = None if trouble is None else f"{trouble}; went on from round {report.round}, saved before it"
+            return Found(report, clients, note)
         if trouble is not None:
             raise DamagedFile(f"{trouble}, and no older one is whole: bring back a copy of {self._folder}")
         return None

@@ -102,7 +102,7 @@ def write_job(folder: Path, run: str, silos: Sequence[str], least: int) -> None:
     }
     server = {
         "format_version": 2,
-        "task_request_interval": 0.1,
+        "server": {"task_request_interval": 0.05},  # seconds; FLARE's own is 2, which would be most of a round
         "workflows": [{"id": "amity", "path": CONTROLLER, "args": {"run": run}}],
         "components": [],
         "task_data_filters": [],

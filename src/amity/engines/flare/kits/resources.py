@@ -15,8 +15,8 @@ ADMIN_ROLE = "project_admin"  # FLARE's word for who may submit runs
 
 CONTROLLER = "amity.engines.flare.controller.AmityController"
 EXECUTOR = "amity.engines.flare.executor.AmityExecutor"
-SERVER_LAUNCHER = "nvflare.app_common.job_launcher.server_process_launcher.ServerProcessJobLauncher"
-SILO_LAUNCHER = "nvflare.app_common.job_launcher.client_process_launcher.ClientProcessJobLauncher"
+SERVER_LAUNCHER = "amity.engines.flare.launchers.ServerJobLauncher"
+SILO_LAUNCHER = "amity.engines.flare.launchers.SiloJobLauncher"
 
 SERVER_IDENTITY = "server"  # the common name of the server's certificate; no silo may have it
 SCHEME = "grpc"  # the one of FLARE's transports that compares the host with the server's certificate

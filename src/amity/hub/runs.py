@@ -1,0 +1,79 @@
+"""The runs of a hub: folders under HUB/runs, each with a signed contract, a board, and what its server has saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+from amity.errors import InputError
+from amity.federation.run_contract import RunContract, Signed, from_json, to_json
+from amity.hub.board import Status, new_status, read_status
+from amity.record.files import load_json, replace
+from amity.record.files import to_json as json_bytes
+
+CONTRACT = "contract.json"
+JOB = "job.json"
+
+
+class Job(TypedDict):
+    """What the supervisor remembers of a run between two looks, and over its own restarts."""
+
+    id: str | None  # of the job that is under way
+    number: int  # of jobs so far
+    failures: int  # that no success has wiped out
+    silos: list[str]  # that the job was made for
+
+
+class HubRun(NamedTuple):
+    """One run of a hub."""
+
+    folder: Path
+    contract: RunContract
+
+    @property
+    def name(self) -> str:
+        return self.contract.name
+
+    @property
+    def status(self) -> Status:
+        """How it stands."""
+        contract = self.contract
+        return read_status(self.folder) or new_status(
+            contract.name, contract.invited, contract.options.rounds, contract.policy, contract.quorum
+        )
+
+    @property
+    def job(self) -> Job:
+        """What the supervisor remembers of it."""
+        file = self.folder / JOB
+        return load_json(file) if file.exists() else {"id": None, "number": 0, "failures": 0, "silos": []}
+
+    def remember(self, job: Job) -> None:
+        """Write down what the supervisor has to remember."""
+        replace(self.folder / JOB, json_bytes(job))
+
+
+def runs_of(hub: Path) -> list[HubRun]:
+    """All runs of a hub, by name."""
+    folder = hub / "runs"
+    names = sorted(path.name for path in folder.iterdir() if (path / CONTRACT).exists()) if folder.is_dir() else []
+    return [run_of(hub, name) for name in names]
+
+
+def run_of(hub: Path, name: str) -> HubRun:
+    """One run of a hub."""
+    folder = hub / "runs" / name
+    if "/" in name or not (folder / CONTRACT).exists():
+        known = [path.name for path in (hub / "runs").iterdir()] if (hub / "runs").is_dir() else []
+        raise InputError(f"{hub} has no run {name!r}: it has {', '.join(sorted(known)) or 'none yet'}")
+    return HubRun(folder, from_json((folder / CONTRACT).read_text(encoding="utf-8")).contract)
+
+
+def add_run(hub: Path, signed: Signed) -> HubRun:
+    """Put a run into the hub. From now on its server sees to it."""
+    folder = hub / "runs" / signed.contract.name
+    if (folder / CONTRACT).exists():
+        raise InputError(f"{hub} has a run {signed.contract.name!r} already: give this one another name")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    replace(folder / CONTRACT, to_json(signed).encode())  # last: this is what makes it a run
+    return HubRun(folder, signed.contract)

@@ -1,0 +1,180 @@
+"""The supervisor: it keeps every run of a hub going, over lost processes, silos, servers and restarts.
+
+A run is handed to the network engine as a job. A job that has ended, or has lost a silo for good, is handed in again,
+and goes on where the last one was: no round is trained twice. Silos that come back, or are new, are taken in at the end
+of a round. After as many failures as the contract allows a run is given up, with an account of the last one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from amity.errors import AmityError, LostWorker
+from amity.hub import requests
+from amity.hub.board import OVER, Board, Phase
+from amity.hub.runs import HubRun, runs_of
+
+LOOKS = 2
+"""So many looks in a row must agree before a job is given up: a silo that is just starting has none yet."""
+
+STALE = 20.0
+"""Seconds after which a board that nobody writes is nobody's."""
+
+START = 60.0
+"""Seconds that a new job has until its silos must be at work."""
+
+_log = logging.getLogger("amity.supervisor")
+
+
+class Engine(Protocol):
+    """The network engine, as the supervisor sees it. Each raises LostWorker where the server cannot be asked."""
+
+    def submit(self, run: str, silos: list[str], least: int, number: int) -> str: ...
+
+    def over(self, job: str) -> bool: ...
+
+    def abort(self, job: str) -> None: ...
+
+    def connected(self) -> set[str]: ...
+
+    def working(self, job: str) -> set[str]: ...
+
+
+class Supervisor:
+    """Looks after the runs of a hub; `look` is called every few seconds."""
+
+    def __init__(
+        self,
+        hub: Path,
+        engine: Engine,
+        *,
+        say: Callable[[str], None] = _log.info,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._hub = hub
+        self._engine = engine
+        self._say = say
+        self._now = now
+        self._begun: dict[str, float] = {}  # when a run's job was handed in, or first seen by this process
+        self._idle: dict[str, tuple[frozenset[str], int]] = {}  # silos not at work, and for how many looks
+        self._told: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Look after every run that is not over."""
+        open_runs = [run for run in runs_of(self._hub) if run.status["phase"] not in OVER]
+        if not open_runs:
+            return
+        try:
+            connected = self._engine.connected()
+        except LostWorker as error:
+            self._tell("server", f"the server cannot be asked yet: {error}")
+            return
+        self._tell("server", "")
+        for run in open_runs:
+            try:
+                self._tend(run, connected)
+            except LostWorker as error:  # asked again at the next look
+                _log.info("run %s: %s", run.name, error)
+            except AmityError as error:
+                self._close(run, "failed", str(error))
+
+    def _tend(self, run: HubRun, connected: set[str]) -> None:
+        job = run.job
+        if job["id"] is None:
+            if requests.asked(run.folder, "stop"):
+                self._close(run, "stopped", "it was stopped before it began anew")
+            else:
+                self._start(run, connected)
+        elif self._engine.over(job["id"]):
+            self._ended(run)
+        else:
+            self._watch(run, connected)
+
+    def _start(self, run: HubRun, connected: set[str]) -> None:
+        """Hand a run in when enough silos are there."""
+        contract, job = run.contract, run.job
+        wanted = [name for name in contract.invited if run.status["silos"][name]["step"] != "left"]
+        there = [name for name in wanted if name in connected]
+        needed = len(wanted) if contract.policy == "wait" else min(contract.quorum, len(wanted))
+        missing = [name for name in wanted if name not in connected]
+        self._note(run, connected, "queued", f"waiting for {', '.join(missing)} to connect" if missing else "")
+        if len(there) < max(1, needed):
+            return
+        number = job["number"] + 1
+        handed = self._engine.submit(run.name, there, len(there), number)
+        run.remember({**job, "id": handed, "number": number, "silos": there})
+        self._begun[run.name] = self._now()
+        self._idle.pop(run.name, None)
+        self._say(f"run {run.name}: handed in for the {_nth(number)} time, to {', '.join(there)}")
+
+    def _watch(self, run: HubRun, connected: set[str]) -> None:
+        """See whether the silos of a job that is under way are at work in it."""
+        job, status = run.job, run.status
+        assert job["id"] is not None
+        invited = set(run.contract.invited)
+        there = {name for name in invited & connected if status["silos"][name]["step"] not in ("left", "declined")}
+        idle = frozenset(there - self._engine.working(job["id"]))
+        before, looks = self._idle.get(run.name, (frozenset(), 0))
+        looks = looks + 1 if idle and idle == before else 1
+        self._idle[run.name] = idle, looks
+        young = self._now() - self._begun.setdefault(run.name, self._now()) < START
+        nobody = self._now() - status["written"] > STALE
+        if not idle or looks < LOOKS or (young and not nobody):
+            return
+        names = ", ".join(sorted(idle))
+        if nobody or run.contract.policy == "wait":
+            self._say(f"run {run.name}: {names} cannot rejoin its job, which is handed in again")
+            self._engine.abort(job["id"])
+            self._failed(run, f"{names} was away")
+        elif not requests.asked(run.folder, "regroup"):
+            self._say(f"run {run.name}: {names} is back or new, and is taken in after this round")
+            requests.ask(run.folder, "regroup")
+
+    def _ended(self, run: HubRun) -> None:
+        """Hand a job that has ended before its run in again."""
+        status = run.status
+        if status["phase"] == "regrouping":
+            run.remember({**run.job, "id": None})
+        else:
+            self._failed(run, status["words"] or f"its job ended while {status['phase']}")
+
+    def _failed(self, run: HubRun, words: str) -> None:
+        job, most = run.job, run.contract.limits.failures
+        failures = job["failures"] + 1
+        run.remember({**job, "id": None, "failures": failures})
+        if failures > most:
+            self._close(run, "failed", f"given up after {failures} failures, the last one: {words}")
+        else:
+            self._say(f"run {run.name}: {words}; it goes on where it was ({failures} of {most} failures)")
+
+    def _close(self, run: HubRun, phase: Phase, words: str) -> None:
+        """End a run that no job is conducting."""
+        board = Board(run.folder, run.status)
+        board.phase(phase, words)
+        self._say(f"run {run.name}: {phase}, {words}")
+
+    def _note(self, run: HubRun, connected: set[str], phase: Phase, words: str) -> None:
+        """Keep the board while no job does."""
+        board = Board(run.folder, run.status)
+        for name, silo in board.status["silos"].items():
+            if name in connected and silo["step"] in ("invited", "absent"):
+                board.silo(name, "connected")
+            elif name not in connected and silo["step"] not in ("invited", "left", "finished"):
+                board.silo(name, "absent", silo["words"] or "it is not connected")
+        board.phase(phase, words)
+        self._tell(run.name, f"run {run.name}: {words}" if words else "")
+
+    def _tell(self, about: str, words: str) -> None:
+        """Say something once, not at every look."""
+        if self._told.get(about, "") != words:
+            self._told[about] = words
+            if words:
+                self._say(words)
+
+
+def _nth(number: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
