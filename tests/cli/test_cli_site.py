@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Amity, refused, worked
 from sites import ROOT, contract_of, make_site, signed
 
 import amity as package
 from amity.federation.approvals import approve
-from amity.federation.carrier import keep
 from amity.federation.encoding import decode, encode
-from amity.federation.messages import Describe, Described, Done, Finish, Keep, Message, Propose, Standing
+from amity.federation.messages import Describe, Described, Done, Keep, Message, Propose, Standing
 from amity.federation.run_contract import DataForm
 from amity.site.answering import Worker
 from amity.site.config import load_site
