@@ -22,6 +22,7 @@ from amity import logs
 from amity.engines.memory import answered
 from amity.errors import AmityError, InputError
 from amity.federation.messages import Answer, Message, failure
+from amity.parent_process import end_with_parent
 from amity.site import frames
 from amity.site.answering import Worker
 from amity.site.config import Site, load_site
@@ -29,6 +30,9 @@ from amity.site.keeping import Unwritten
 from amity.site.results import finish_due
 
 VARIABLE, LOG = "AMITY_SITE", "worker.log"
+
+PATIENCE = 60.0
+"""Seconds to wait for the worker before, which may be an orphan, or at the end of the run before this one."""
 
 
 class Unable:
@@ -60,12 +64,13 @@ class Words(io.TextIOBase):
 
 def main() -> None:
     """Answer messages of standard input, for the silo whose folder AMITY_SITE names."""
+    end_with_parent()  # however that one ends: nobody would take the answer
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # whatever else is printed does not belong among the answers
     worker = None
     try:
         site = site_here()
-        worker = Worker(site)
+        worker = Worker(site, patience=PATIENCE)
         _keep_words(site.state / LOG)
     except AmityError as error:
         print(f"amity: {error}", file=sys.stderr)
