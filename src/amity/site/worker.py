@@ -4,7 +4,8 @@ Messages come in on standard input, answers go out on standard output, as frames
 names a path or code: where data lie, which code a model is and who approves stands in the silo's own folder. Every
 message and every answer is a line of the audit, and all that is logged or printed goes to STATE/worker.log.
 
-When there are no more messages, runs that are over are finished: `results.py`.
+When there are no more messages, runs that are over are finished: `results.py`. With --answer-only that is left to
+whoever has started this process, and may not want to wait for it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from amity.site.keeping import Unwritten
 from amity.site.results import finish_due
 
 VARIABLE, LOG = "AMITY_SITE", "worker.log"
+ANSWER_ONLY = "--answer-only"
 
 PATIENCE = 60.0
 """Seconds to wait for the worker before, which may be an orphan, or at the end of the run before this one."""
@@ -80,7 +82,8 @@ def main() -> None:
     torch.set_num_threads(site.threads)  # with more than one, sums are taken in another order than in a simulation
     frames.serve(worker.exchange, sys.stdin.buffer, answers)
     worker.close()  # now: the next worker need not wait for what follows
-    finish_due(site)
+    if ANSWER_ONLY not in sys.argv:
+        finish_due(site)
 
 
 def _keep_words(log: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,33 @@ from safetensors.torch import load_file
 
 import amity
 from amity.config.run import Run
+from amity.data import Silos
 from amity.engines.flare.trial import Trial, names_of, renamed
 from amity.hub.board import OVER, Status
 from amity.hub.runs import HubRun
 from amity.prepare import silos_of
 from amity.record import read
+from amity.result import Result
 
-RUN = Run("scaffold", data="digits", clients=3, rounds=6, epochs=60, engine="loop", model="mlp")
+RUN = Run("scaffold", data="digits", clients=3, rounds=6, epochs=500, engine="loop", model="mlp")
 """Turns of some seconds, which a strike can come into; a method for which a round too many shows in every model."""
 
 
-def trial_in(folder: Path, run: Run = RUN, **how: Any) -> Trial:
-    """A federation for this run; nothing is started yet."""
-    silos = silos_of(run)
-    return Trial(folder / "trial", renamed(silos, names_of(len(silos.silos))), **how)
+@cache
+def simulated() -> Result:
+    """What comes out where nobody strikes."""
+    return amity.run(RUN, silos())
+
+
+@cache
+def silos() -> Silos:
+    """Three silos."""
+    return renamed(silos_of(RUN), names_of(3))
+
+
+def trial_in(folder: Path, **how: Any) -> Trial:
+    """A federation of these silos; nothing is started yet."""
+    return Trial(folder / "trial", silos(), **how)
 
 
 def wait_until(what: Callable[[], bool], seconds: float = 120.0) -> float:
@@ -53,7 +67,7 @@ def in_round(run: HubRun, number: int, silo: str | None = None) -> None:
         return status["round"] == number - 1 and "training" in steps
 
     wait_until(training)
-    time.sleep(0.5)  # well into the turn
+    time.sleep(0.3)  # well into the turn
 
 
 def family(trial: Trial, *names: str) -> list[psutil.Process]:
@@ -111,14 +125,14 @@ def turns(trial: Trial, name: str, run: str) -> dict[int, int]:
     return dict(Counter(map(int, found)))
 
 
-def check_as_if_nothing_happened(trial: Trial, run: HubRun, status: Status, asked: Run = RUN) -> None:
+def check_as_if_nothing_happened(trial: Trial, run: HubRun, status: Status) -> None:
     """Require the models and the record of a simulation, and that no silo has trained a round twice."""
     assert status["phase"] == "ended", status["words"]
-    expected = amity.run(asked, trial.silos)
+    expected = simulated()
     for name in trial.names:
         found, wanted = load_file(trial.results(name, run.name) / "model.safetensors"), expected.model(name).state_dict()
         assert all(torch.equal(found[key], value) for key, value in wanted.items()), name
-        assert turns(trial, name, run.name) == dict.fromkeys(range(1, asked.rounds + 1), 1), name
+        assert turns(trial, name, run.name) == dict.fromkeys(range(1, RUN.rounds + 1), 1), name
     lines = read(run.folder / "record").lines
     assert [(line["round"], line["mean"], line.get("took_part")) for line in lines] == [
         (line["round"], line["mean"], line.get("took_part")) for line in expected.lines

@@ -41,8 +41,6 @@ def struck(trial: Trial, strike: Strike, **terms: object) -> None:
     status = trial.wait(run)
     strikes.check_as_if_nothing_happened(trial, run, status)
     family = [*before, *strikes.family(trial, "server", *trial.names)]
-    for name in trial.names:
-        trial.wait_for(trial.results(name, run.name) / "verdict.json")
     trial.__exit__(None, None, None)
     strikes.check_nothing_left(trial, family)
 
