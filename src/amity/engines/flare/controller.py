@@ -60,6 +60,7 @@ class Signs:
     """Signs of life, by silo."""
 
     def __init__(self) -> None:
+        self.since = time.time()  # none can be older
         self._lock = threading.Lock()
         self._last: dict[str, tuple[float, dict[str, Any]]] = {}
 
@@ -92,7 +93,7 @@ class Letters:
 
     def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
         came: queue.Queue[tuple[str, Shareable | None]] = queue.Queue()
-        began = time.time()
+        began = time.monotonic()
         tasks = {name: self._task(name, content, seconds[name], came) for name, content in letters.items()}
         for name, task in tasks.items():
             self._controller.send(task, self._context, targets=[name])
@@ -100,12 +101,12 @@ class Letters:
             try:
                 name, reply = came.get(timeout=0.2)
             except queue.Empty:
-                yield from self._silent(tasks, began)
+                yield from self._silent(tasks)
                 continue
             if tasks.pop(name, None) is None:
                 continue  # it was given up before
             if reply is None:
-                yield name, Away(f"no answer for {seconds[name]:.0f} s")
+                yield name, Away(f"no answer for {time.monotonic() - began:.0f} s")
             else:
                 words = trouble_in(reply)
                 yield name, letter_in(reply) if words is None else Away(words)
@@ -121,12 +122,15 @@ class Letters:
             LETTER, letter_of(content), timeout=max(1, int(seconds)), result_received_cb=received, task_done_cb=done
         )
 
-    def _silent(self, tasks: dict[str, Task], began: float) -> Iterator[tuple[str, Away]]:
-        """Give up on silos without a sign of life: whoever waits for them decides what that means."""
+    def _silent(self, tasks: dict[str, Task]) -> Iterator[tuple[str, Away]]:
+        """Give up on silos without a sign of life: whoever waits for them decides what that means.
+
+        One that has been silent since before the letter was sent is given up at once, or every round would wait for it.
+        """
         now = time.time()
         for name in list(tasks):
             sign = self.sign(name)
-            if now - max(began, 0.0 if sign is None else sign[0]) < SILENT:
+            if now - (self._controller.signs.since if sign is None else sign[0]) < SILENT:
                 continue
             self._controller.cancel_task(tasks.pop(name), fl_ctx=self._context)
             if sign is None:
