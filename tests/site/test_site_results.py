@@ -102,7 +102,7 @@ def test_a_silo_compares_its_model_with_one_that_it_trains_alone(form: DataForm,
         assert verdict["words"] in text.splitlines()[0] and f"{verdict['alone']:.2f} %" in text
         weights = load_file(folder / "alone.safetensors")
         inner = alone.model(site.name)
-        wanted = inner.state_dict() if form.labels else inner[0].state_dict()  # type: ignore[index, operator]
+        wanted = inner.state_dict() if form.labels else inner[0].state_dict()  # type: ignore[index]
         assert all(torch.equal(weights[key], wanted[key]) for key in weights)
         check_predictions(folder, verdict, form)
 

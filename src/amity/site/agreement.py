@@ -40,6 +40,16 @@ class Agreed(NamedTuple):
         """The contract."""
         return self.signed.contract
 
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All silos, by number."""
+        return *self.roster, *self.joined
+
+    def continues(self, before: Agreed) -> bool:
+        """Whether this is what was agreed to before, with newcomers at most."""
+        same = (self.contract, self.silo, self.roster) == (before.contract, before.silo, before.roster)
+        return same and self.joined[: len(before.joined)] == before.joined
+
 
 def proposal(contract: str, roster: Sequence[Member], joined: Sequence[Member] = ()) -> str:
     """The document of a Propose: the text of contract.json, the roster, and who has joined since."""
@@ -48,12 +58,21 @@ def proposal(contract: str, roster: Sequence[Member], joined: Sequence[Member] =
     return json.dumps({"contract": contract, **lines})
 
 
-def read_proposal(document: str) -> tuple[str, tuple[Member, ...]]:
-    """The contract's text and the roster in the document of a Propose."""
+class Proposal(NamedTuple):
+    """What the document of a Propose says."""
+
+    contract: str
+    roster: tuple[Member, ...]
+    joined: tuple[Member, ...]
+
+
+def read_proposal(document: str) -> Proposal:
+    """The contract's text and the silos in the document of a Propose."""
     try:
         content = json.loads(document)
         contract = content["contract"]
-        return contract if isinstance(contract, str) else json.dumps(contract), _members(content["roster"])
+        text = contract if isinstance(contract, str) else json.dumps(contract)
+        return Proposal(text, _members(content["roster"]), _members(content.get("joined", [])))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         kind = type(error).__name__
         raise InputError(f"what is proposed cannot be read ({kind}): look at who sends it, and its version") from None

@@ -11,7 +11,8 @@ from typing import TypedDict
 
 from safetensors.torch import load_file, save_file
 
-from amity.contract import Model, Silo
+from amity.contract import Model
+from amity.data.silos import Silos
 from amity.federation.plan import Plan
 from amity.learn.task import Task
 from amity.record.files import load_json, replacing, to_json
@@ -38,10 +39,11 @@ class ModelFacts(TypedDict):
 
 
 def write_model(
-    folder: Path, plan: Plan, agreed: Agreed, silo: Silo, round: int, model: Model, *, pixels: bool
+    folder: Path, plan: Plan, agreed: Agreed, silos: Silos, round: int, model: Model, *, pixels: bool
 ) -> None:
     """Write the personal model where the silo's own people find it. The weights come first: facts without are none."""
     contract = agreed.contract
+    (silo,) = silos.silos
     facts = ModelFacts(
         run=contract.name,
         silo=silo.name,
@@ -51,7 +53,7 @@ def write_model(
         round=round,
         shape=list(contract.data.shape),
         labels=None if contract.data.labels is None else list(contract.data.labels),
-        features=None if contract.data.features is None else list(contract.data.features),
+        features=list(silos.features) or None,
         pixels=pixels,
         scale=list(silo.scale),
     )

@@ -32,7 +32,7 @@ from amity.learn.threads import one_thread
 from amity.methods.separate import Separate
 from amity.record.files import load_json, plain, save_arrays, to_json
 from amity.record.files import replace as put
-from amity.site import agreement, leaving, paired
+from amity.site import agreement, ending, paired
 from amity.site.config import Site
 from amity.site.data import prepared
 from amity.site.keeping import KeptSilo, writing
@@ -56,7 +56,7 @@ class Alone(NamedTuple):
 def finish_due(site: Site) -> list[Verdict]:
     """Finish every run that is over and has no verdict yet. What goes wrong with one is no matter for the others."""
     found = []
-    for file in sorted((site.state / "runs").glob(f"*/{leaving.ENDED}")):
+    for file in sorted((site.state / "runs").glob(f"*/{ending.ENDED}")):
         if not (file.parent / VERDICT).exists() and (file.parent / WEIGHTS).exists():
             try:
                 found.append(finish(site, file.parent.name))
@@ -79,7 +79,7 @@ def finish(site: Site, run: str) -> Verdict:
     with one_thread(), writing(site):
         (silo,) = prepared(site, agreed.contract.data, agreed.contract.options).silos
         plan = agreement.plan_of(site, agreed)
-        end = leaving.ended(folder)
+        end = ending.ended(folder)
         rounds = facts["round"] if end is None else end["round"]
         alone = train_alone(plan, agreed.silo, silo, rounds, folder / "alone")
         write_weights(folder / ALONE, plan.task, alone.model)

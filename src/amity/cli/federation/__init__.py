@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from amity.cli.federation import contracts, members, runs, serving, trying
+from amity.cli.federation import contracts, members, runs, serving, site_commands, trying
 from amity.cli.flags import with_log_options
 
 app = typer.Typer(
@@ -26,3 +26,4 @@ members.register(app)
 serving.register(app)
 contracts.register(app)
 runs.register(app)
+site_commands.register(app)
