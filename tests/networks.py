@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -133,6 +134,10 @@ class Trial:
     def record(self) -> record.Record:
         return record.read(self.folder / "record")
 
+    def approve(self, name: str) -> None:
+        """Let somebody at a silo approve the contract."""
+        approved(self.folders[name], self.contract)
+
     def site(self, name: str) -> Site:
         return load_site(self.folders[name])
 
@@ -164,18 +169,31 @@ def check_equal(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], what:
 
 
 def trial_of(
-    tmp_path: Path, method: str, *, clients: int = 3, terms: Mapping[str, Any] | None = None, **options: Any
+    tmp_path: Path,
+    method: str,
+    *,
+    clients: int = 3,
+    terms: Mapping[str, Any] | None = None,
+    unapproved: Collection[str] = (),
+    **options: Any,
 ) -> Trial:
-    """Silos of a few digits, and a contract that all of them have approved. `terms`: of the contract."""
+    """Silos of a few digits, and a contract that all but a few of them have approved. `terms`: of the contract."""
     run = small_run(method, **options)
-    silos = silos_of(amity.Run(data="digits", clients=clients, seed=2))
+    silos = _digits(clients)
     names = [silo.name for silo in silos.silos]
     contract = contract_of(run, DIGITS, names, **{"quorum": clients, "least_rounds": 0, **(terms or {})})
-    folders = {silo.name: approved(npz_site(tmp_path, silo), contract) for silo in silos.silos}
+    folders = {silo.name: npz_site(tmp_path, silo) for silo in silos.silos}
+    for name in folders.keys() - set(unapproved):
+        approved(folders[name], contract)
     folder = tmp_path / "hub" / "runs" / contract.name
     folder.mkdir(parents=True)
     (folder / "contract.json").write_text(signed(contract))
     return Trial(tmp_path / "hub", run, silos, folders, contract)
+
+
+@cache
+def _digits(clients: int) -> Silos:
+    return silos_of(amity.Run(data="digits", clients=clients, seed=2))
 
 
 def small_run(method: str, **options: Any) -> amity.Run:

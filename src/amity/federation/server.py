@@ -101,6 +101,11 @@ class ServerSide:
             self._keep(self._owed, met)
         return met
 
+    def meet_again(self) -> None:
+        """Greet the silos that are behind: they may be back."""
+        if behind := self._contact.behind - self._contact.left:
+            self.meet(sorted(behind))
+
     def keep(self, progress: Progress | None = None) -> None:
         """Tell every silo to keep its personal model of the last round, or of the round of a saved progress."""
         kept = progress or self.progress
@@ -216,8 +221,7 @@ class ServerSide:
     def _called(self, number: int) -> Lot:
         """Draw who is asked. Silos that are behind are greeted first, and waited for where too few would be left."""
         contact = self._contact
-        if behind := contact.behind - contact.left:
-            self.meet(sorted(behind))
+        self.meet_again()
         while True:
             here = self.here
             if len(here) < max(1, self._least):

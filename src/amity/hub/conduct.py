@@ -151,6 +151,7 @@ class _Conducted:
 
     def _end(self, server: ServerSide, journal: Journal, events: Stream) -> None:
         """Let every silo keep its model, and say how the run came out."""
+        server.meet_again()  # who was away in the last round need not be away from the end
         if journal.chosen:
             server.keep_first()
         else:
