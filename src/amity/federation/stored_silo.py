@@ -77,11 +77,15 @@ class StoredSilo(SiloSide):
         """Do what a message asks for, and save what came of it before it is answered."""
         if isinstance(message, Train):
             return self._train(message)
-        before, state = (self.committed, self.pending, self.kept), self.state
+        before = self._standing()
         answer = super().answer(message)
-        if (self.committed, self.pending, self.kept) != before or self.state is not state:  # it grows with newcomers
+        if any(now is not was for now, was in zip(self._standing(), before, strict=True)):
             self._save()
         return answer
+
+    def _standing(self) -> tuple[object, ...]:
+        """All that is saved, to be compared by identity: tensors have no single answer to whether they are equal."""
+        return self.committed, self.pending, self.kept, self.state, self.last
 
     def _train(self, message: Train) -> Answer:
         """Take a turn, or give the stored answer to a question that was asked before."""
@@ -114,6 +118,8 @@ class StoredSilo(SiloSide):
 
     def settle(self, round: int, asked: int, verdict: Verdict | None) -> None:
         """Agree with a server that comes back, also from the checkpoint before its last."""
+        if self.pending is not None and self.committed > round:
+            self._take_back()
         last = self.last
         if last is not None and self.committed == last.round > round and last.base <= round:
             self.state, self.committed = last.before, last.base
@@ -124,6 +130,8 @@ class StoredSilo(SiloSide):
         if self.pending is not None and self.pending.round > round:
             return  # the question will come again, and its answer is here
         super().settle(round, asked, verdict)
+        if self.pending is None and self.last is not None and not self.last.settled:
+            self.last = self.last._replace(settled=True)  # or it would be pending again when it is read from disk
 
     def _save(self) -> None:
         """Write aside, make sure that it is on disk, and put it in place of what was there."""
@@ -163,6 +171,12 @@ class StoredSilo(SiloSide):
         new.rename(current)
         _sync(self._folder)
 
+    def _take_back(self) -> None:
+        """Go back to before the last turn: the server has lost the round before it, too."""
+        with suppress(DamagedFile):  # and what is in memory stays
+            if _facts(self._folder / OLD)["committed"] == self.committed:
+                self._read(self._folder / OLD)
+
     def _load(self) -> None:
         """Go on from what is on disk; from what was there before, where a crash came between two names."""
         current, old = self._folder / CURRENT, self._folder / OLD
@@ -170,6 +184,9 @@ class StoredSilo(SiloSide):
             if not old.exists():
                 return
             old.rename(current)
+        self._read(current)
+
+    def _read(self, current: Path) -> None:
         facts = _facts(current)
         if facts["run"] != self.plan.run:
             raise InputError(

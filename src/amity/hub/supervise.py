@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from amity.errors import AmityError, LostWorker
+from amity.errors import AmityError, InputError, LostWorker
 from amity.hub import requests
 from amity.hub.board import OVER, Board, Phase
-from amity.hub.runs import HubRun, runs_of
+from amity.hub.runs import HubRun, run_names, run_of
 
 LOOKS = 2
 """So many looks in a row must agree before a job is given up: a silo that is just starting has none yet."""
@@ -62,16 +62,14 @@ class Supervisor:
         self._engine = engine
         self._say = say
         self._now = now
-        self._begun: dict[str, float] = {}  # when a run's job was handed in, or first seen by this process
+        self._begun: dict[str, float] = {}  # when a run's job was handed in by this process
         self._idle: dict[str, tuple[frozenset[str], int]] = {}  # silos not at work, and for how many looks
         self._worked: dict[str, set[str]] = {}  # silos that were seen at work in a job, by job
         self._told: dict[str, str] = {}
 
     def look(self) -> None:
         """Look after every run that is not over."""
-        open_runs = sorted(
-            (run for run in runs_of(self._hub) if run.status["phase"] not in OVER), key=lambda run: run.submitted
-        )
+        open_runs = self._open_runs()
         if not open_runs:
             return
         try:
@@ -88,6 +86,19 @@ class Supervisor:
             except AmityError as error:
                 self._close(run, "failed", str(error))
 
+    def _open_runs(self) -> list[HubRun]:
+        """Runs that are not over, the oldest first. One whose files cannot be read is told of, and keeps no other from going on."""
+        found = []
+        for name in run_names(self._hub):
+            try:
+                run = run_of(self._hub, name)
+                if run.status["phase"] not in OVER:
+                    found.append(run)
+                self._tell(f"files of {name}", "")
+            except InputError as error:
+                self._tell(f"files of {name}", f"run {name}: {error}")
+        return sorted(found, key=lambda run: run.submitted)
+
     def _tend(self, run: HubRun, connected: set[str], others: Sequence[HubRun]) -> None:
         job = run.job
         if job["id"] is None:
@@ -97,6 +108,9 @@ class Supervisor:
                 self._start(run, connected, others)
         elif self._engine.over(job["id"]):
             self._ended(run)
+        elif run.name not in self._begun:  # it is of a server that is gone, and all that it had started with it
+            self._engine.abort(job["id"])
+            self._failed(run, "the server was started again")
         else:
             self._watch(run, connected)
 
@@ -107,7 +121,9 @@ class Supervisor:
         there = [name for name in wanted if name in connected]
         needed = len(wanted) if contract.policy == "wait" else min(contract.quorum, len(wanted))
         missing = [name for name in wanted if name not in connected]
-        before = [other.name for other in others if other.job["id"] is not None and set(wanted) & set(other.job["silos"])]
+        before = [
+            other.name for other in others if other.job["id"] is not None and set(wanted) & set(other.job["silos"])
+        ]
         words = [f"waiting for {', '.join(missing)} to connect"] if missing else []
         self._tell(run.name, f"run {run.name}: {words[0]}" if missing else "")
         words += [f"waiting for the end of run {before[0]}"] if before else []
@@ -134,15 +150,15 @@ class Supervisor:
         before, looks = self._idle.get(run.name, (frozenset(), 0))
         looks = looks + 1 if idle and idle == before else 1
         self._idle[run.name] = idle, looks
-        young = self._now() - self._begun.setdefault(run.name, self._now()) < START and not idle & worked
+        young = self._now() - self._begun[run.name] < START and not idle & worked
         nobody = self._now() - status["written"] > STALE
         if not idle or looks < LOOKS or (young and not nobody):
             return
-        names = ", ".join(sorted(idle))
+        names = " and ".join(sorted(idle))
         if nobody or run.contract.policy == "wait":
             self._say(f"run {run.name}: {names} cannot rejoin its job, which is handed in again")
             self._engine.abort(job["id"])
-            self._failed(run, f"{names} was away")
+            self._failed(run, f"lost {names}")
         elif not requests.asked(run.folder, "regroup"):
             self._say(f"run {run.name}: {names} is back or new, and is taken in after this round")
             requests.ask(run.folder, "regroup")

@@ -130,7 +130,10 @@ def check_as_if_nothing_happened(trial: Trial, run: HubRun, status: Status) -> N
     assert status["phase"] == "ended", status["words"]
     expected = simulated()
     for name in trial.names:
-        found, wanted = load_file(trial.results(name, run.name) / "model.safetensors"), expected.model(name).state_dict()
+        found, wanted = (
+            load_file(trial.results(name, run.name) / "model.safetensors"),
+            expected.model(name).state_dict(),
+        )
         assert all(torch.equal(found[key], value) for key, value in wanted.items()), name
         assert turns(trial, name, run.name) == dict.fromkeys(range(1, RUN.rounds + 1), 1), name
     lines = read(run.folder / "record").lines

@@ -35,9 +35,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Trial
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_models_and_scores_are_those_of_a_simulation(
-    federation: tuple[Trial, dict[str, HubRun]], method: str
-) -> None:
+def test_models_and_scores_are_those_of_a_simulation(federation: tuple[Trial, dict[str, HubRun]], method: str) -> None:
     trial, runs = federation
     status = trial.wait(runs[method], 240.0)
     assert status["phase"] == "ended", status["words"]
