@@ -87,7 +87,10 @@ class Supervisor:
                 self._close(run, "failed", str(error))
 
     def _open_runs(self) -> list[HubRun]:
-        """Runs that are not over, the oldest first. One whose files cannot be read is told of, and keeps no other from going on."""
+        """Runs that are not over, the oldest first.
+
+        One whose files cannot be read is told of, and keeps no other from going on.
+        """
         found = []
         for name in run_names(self._hub):
             try:
