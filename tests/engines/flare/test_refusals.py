@@ -39,7 +39,8 @@ memory.encode = lambda answer, *more: encode(answer._replace(silo=0) if isinstan
 def load():
     import numpy
 
-    return {key: value for key, value in numpy.load(__file__.replace("cheat.py", "data.npz")).items()}
+    found = numpy.load(__file__.replace("cheat.py", "data.npz"))
+    return tuple(found[key] for key in ("x_train", "y_train", "x_test", "y_test"))
 """
 
 
@@ -151,4 +152,4 @@ def test_an_upload_for_another_silo(trial: Trial) -> None:
         (site / "silo.toml").write_text(config)
     assert status["phase"] == "incomplete" and "east" in status["words"]
     for line in read(run.folder / "record").lines:
-        assert line["took_part"] == ["north"] and "not" in line["dropped"]["east"]
+        assert line["took_part"] == ["north"] and "no answer of this silo's own" in line["dropped"]["east"]
