@@ -24,6 +24,10 @@ from amity.hub.runs import HubRun, run_names, run_of
 LOOKS = 2
 """So many looks in a row must agree before a job is given up: a silo that is just starting has none yet."""
 
+IDLE = 15.0
+"""Seconds that silos must be there without being at work, before a job is given up: the server still believes in one
+that is gone for almost as long, and there is nothing to take in then."""
+
 STALE = 20.0
 """Seconds after which a board that nobody writes is nobody's."""
 
@@ -63,7 +67,9 @@ class Supervisor:
         self._say = say
         self._now = now
         self._begun: dict[str, float] = {}  # when a run's job was handed in by this process
-        self._idle: dict[str, tuple[frozenset[str], int]] = {}  # silos not at work, and for how many looks
+        self._idle: dict[
+            str, tuple[frozenset[str], int, float]
+        ] = {}  # silos not at work, for how many looks, since when
         self._worked: dict[str, set[str]] = {}  # silos that were seen at work in a job, by job
         self._told: dict[str, str] = {}
 
@@ -133,6 +139,7 @@ class Supervisor:
         self._note(run, connected, "queued", "; ".join(words))
         if before or len(there) < max(1, needed):
             return
+        requests.clear(run.folder, "regroup")  # all that are there are in it
         number = job["number"] + 1
         handed = self._engine.submit(run.name, there, max(1, needed), number)
         run.remember({**job, "id": handed, "number": number, "silos": there})
@@ -150,12 +157,15 @@ class Supervisor:
         worked = self._worked.setdefault(job["id"], set())
         worked |= working
         idle = frozenset(there - working)
-        before, looks = self._idle.get(run.name, (frozenset(), 0))
-        looks = looks + 1 if idle and idle == before else 1
-        self._idle[run.name] = idle, looks
-        young = self._now() - self._begun[run.name] < START and not idle & worked
-        nobody = self._now() - status["written"] > STALE
-        if not idle or looks < LOOKS or (young and not nobody):
+        lasting = self._lasting(run.name, idle)
+        young = self._now() - self._begun[run.name] < START
+        nobody = self._now() - status["written"] > STALE and not young  # loading takes its time
+        if status["phase"] == "regrouping":
+            if nobody:  # it ends too slowly
+                self._engine.abort(job["id"])
+                run.remember({**job, "id": None})
+            return
+        if not idle or not (lasting or nobody) or (young and not idle & worked):
             return
         names = " and ".join(sorted(idle))
         if nobody or run.contract.policy == "wait":
@@ -165,6 +175,14 @@ class Supervisor:
         elif not requests.asked(run.folder, "regroup"):
             self._say(f"run {run.name}: {names} is back or new, and is taken in after this round")
             requests.ask(run.folder, "regroup")
+
+    def _lasting(self, name: str, idle: frozenset[str]) -> bool:
+        """Whether the same silos of a run are idle for long enough."""
+        now = self._now()
+        before, looks, since = self._idle.get(name, (idle, 0, now))
+        looks, since = (looks + 1, since) if idle == before else (1, now)
+        self._idle[name] = idle, looks, since
+        return looks >= LOOKS and now - since >= IDLE
 
     def _ended(self, run: HubRun) -> None:
         """Hand a job that has ended before its run in again."""

@@ -33,7 +33,7 @@ from amity.site.results import finish_due
 VARIABLE, LOG = "AMITY_SITE", "worker.log"
 ANSWER_ONLY = "--answer-only"
 
-PATIENCE = 60.0
+PATIENCE = 20.0
 """Seconds to wait for the worker before, which may be an orphan, or at the end of the run before this one."""
 
 

@@ -11,17 +11,22 @@ import io
 import json
 import logging
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from amity.engines.flare.kits import admin_kit, admin_user
+from amity.engines.flare.kits.process import HEARTBEAT
 from amity.engines.flare.kits.resources import CONTROLLER, EXECUTOR
 from amity.engines.flare.letters import LETTER
 from amity.errors import LostWorker
 
 ENDED = ("FINISHED:", "FAILED", "ABORTED", "ABANDONED", "REJECTED")
+
+HEARD = 3.0 * HEARTBEAT
+"""Seconds after its last heartbeat at which a silo counts as gone."""
 
 _log = logging.getLogger("amity.jobs")
 
@@ -71,9 +76,9 @@ class Jobs:
                 raise
 
     def connected(self) -> set[str]:
-        """Silos that the server hears of."""
-        info = self._ask("get_system_info")
-        return {str(client.name) for client in info.client_info}
+        """Silos that the server hears of. FLARE itself believes in one for ten minutes after its last heartbeat."""
+        info, now = self._ask("get_system_info"), time.time()
+        return {str(client.name) for client in info.client_info if now - (client.last_connect_time or 0.0) < HEARD}
 
     def working(self, job: str) -> set[str]:
         """Silos whose process of this job is there."""

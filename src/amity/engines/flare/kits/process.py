@@ -26,6 +26,9 @@ from amity.engines.flare.kits.places import Kind, check_hub, check_site, silo_na
 from amity.errors import AmityError, InputError
 from amity.parent_process import end_with_parent
 
+HEARTBEAT = 4
+"""Seconds between two heartbeats of a silo's process, by which the server knows that it is connected."""
+
 PATIENCE = 3.0
 """Seconds to wait for the process before, which ends a moment after its parent was killed."""
 
@@ -71,7 +74,12 @@ def flare_arguments(kind: Kind, place: Path) -> tuple[str, list[str]]:
     if kind == "server":
         kit, module, file, who = place / "server", "server.server_train", "fed_server.json", []
     else:
-        kit, module, file, who = place / "kit", "client.client_train", "fed_client.json", [f"uid={silo_name(place)}"]
+        kit, module, file, who = (
+            place / "kit",
+            "client.client_train",
+            "fed_client.json",
+            [f"uid={silo_name(place)}", f"heart_beat_interval={HEARTBEAT}"],
+        )
     # An organisation's name decides nothing in our policies, and FLARE would split it at its spaces.
     settings = ["secure_train=true", *who, "org=amity", "config_folder=config"]
     return f"nvflare.private.fed.app.{module}", ["-m", str(kit), "-s", file, "--set", *settings]
