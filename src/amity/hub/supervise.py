@@ -71,6 +71,7 @@ class Supervisor:
             str, tuple[frozenset[str], int, float]
         ] = {}  # silos not at work, for how many looks, since when
         self._worked: dict[str, set[str]] = {}  # silos that were seen at work in a job, by job
+        self._gone: dict[str, set[str]] = {}  # silos that were not connected at some time of a job, by job
         self._told: dict[str, str] = {}
 
     def look(self) -> None:
@@ -157,7 +158,9 @@ class Supervisor:
         worked = self._worked.setdefault(job["id"], set())
         worked |= working
         idle = frozenset(there - working)
-        lasting = self._lasting(run.name, idle)
+        gone = self._gone.setdefault(job["id"], set())
+        gone |= invited - connected
+        lasting = self._lasting(run.name, idle, surely_there=idle <= gone)
         young = self._now() - self._begun[run.name] < START
         nobody = self._now() - status["written"] > STALE and not young  # loading takes its time
         if status["phase"] == "regrouping":
@@ -176,13 +179,13 @@ class Supervisor:
             self._say(f"run {run.name}: {names} is back or new, and is taken in after this round")
             requests.ask(run.folder, "regroup")
 
-    def _lasting(self, name: str, idle: frozenset[str]) -> bool:
-        """Whether the same silos of a run are idle for long enough."""
+    def _lasting(self, name: str, idle: frozenset[str], *, surely_there: bool) -> bool:
+        """Whether the same silos of a run are idle for long enough; `surely_there`: they have connected meanwhile."""
         now = self._now()
         before, looks, since = self._idle.get(name, (idle, 0, now))
         looks, since = (looks + 1, since) if idle == before else (1, now)
         self._idle[name] = idle, looks, since
-        return looks >= LOOKS and now - since >= IDLE
+        return looks >= LOOKS and (surely_there or now - since >= IDLE)
 
     def _ended(self, run: HubRun) -> None:
         """Hand a job that has ended before its run in again."""

@@ -20,7 +20,7 @@ from amity.site.ending import ask_to_leave
 
 pytestmark = pytest.mark.xdist_group("flare: trial")  # one federation after the other
 
-LONG = replace(RUN, rounds=30, epochs=300)
+LONG = replace(RUN, rounds=60, epochs=300)
 """Rounds enough for a silo to go, be missed, come back and be taken in."""
 
 
