@@ -109,6 +109,9 @@ class _Conducted:
             save=lambda report: self._stored.save(report, plan.fed.clients),
             least=contract.quorum if contract.policy == "quorum" else 0,
         )
+        if found is not None:
+            words = f"the run goes on after round {found.report.round}, in job {self._board.status['jobs']}"
+            events(Event("note", found.report.round, words=words))
         if found is not None and found.note:
             events(Event("note", found.report.round, words=found.note))
         self._board.phase("running")

@@ -41,6 +41,8 @@ def struck(trial: Trial, strike: Strike, **terms: object) -> None:
     print(f"{strike.__name__}: {time.monotonic() - began:.1f} s from the strike to the end of its round")
     status = trial.wait(run)
     strikes.check_as_if_nothing_happened(trial, run, status)
+    told = [event["words"] for event in strikes.events(run) if event["what"] == "note"]
+    assert len([words for words in told if words.startswith("the run goes on after round 2")]) == status["jobs"] - 1
     family = [*before, *strikes.family(trial, "server", *trial.names)]
     trial.__exit__(None, None, None)
     strikes.check_nothing_left(trial, family)
