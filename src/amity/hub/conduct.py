@@ -114,8 +114,8 @@ class _Conducted:
         server.meet()
         if found is not None and found.report.round > len(journal.lines):
             self._recorded(server.catch_up(found.report), server, journal, names, events)
-        elif journal.chosen_now:
-            server.keep()  # once more: not all may have heard it before this process began
+        elif found is not None and journal.chosen_now:
+            server.keep(who=range(found.clients))  # once more: not all may have heard it before this process began
         for report in server.rounds():
             self._recorded(report, server, journal, names, events)
             if report.round < run.rounds:
