@@ -423,6 +423,19 @@ def test_a_newcomer_that_a_proposal_names_changes_nothing_about_a_turn_that_is_n
     assert state["relations"].shape == (3,)
 
 
+def test_damage_is_told_without_the_silos_paths(here: Path) -> None:
+    run = asked("fedavg")
+    _, folders, contract = federation(here, run, clients=2)
+    folder = folders[0] / "state" / "runs" / "trial"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text("{}")
+    worker = Worker(load_site(folders[0]))
+    answer = ask(worker, Hello("trial", 0, 0))
+    worker.close()
+    assert isinstance(answer, Failed) and "STATE/runs/trial/plan.json is not as it was written" in answer.words
+    assert str(here) not in answer.words
+
+
 def no_draws(role: str, key: int) -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
