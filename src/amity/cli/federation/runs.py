@@ -67,7 +67,7 @@ def status_command(
     name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="one run; all where left out")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="all that is known, for programs")] = False,
 ) -> None:
-    """Show how runs stand, and every silo by itself: invited, approved, connected, training, absent since when and why."""
+    """Show how runs stand, and each silo by itself: approved, connected, training, absent since when and why."""
     from amity.hub.runs import run_of, runs_of
 
     runs = runs_of(hub) if name is None else [run_of(hub, name)]

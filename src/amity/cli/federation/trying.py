@@ -33,7 +33,7 @@ def try_command(
         Path | None, typer.Option("--keep", metavar="DIR", help="a new folder for all that is made; else it is removed")
     ] = None,
 ) -> None:
-    """Try a federation on this machine: keys, a server, silos as processes, mutual TLS, two runs, every silo's verdict."""
+    """Try a federation on this machine: keys, a server, silos as processes, mutual TLS, two runs, verdicts."""
     require_extra()
     begin("making a consortium")
     from amity.cli.report import read_run, report

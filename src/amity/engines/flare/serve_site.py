@@ -10,8 +10,7 @@ from pathlib import Path
 
 from amity.engines.flare.kept_running import KeptRunning
 from amity.engines.flare.kits import silo_command
-from amity.site.config import load_site
-from amity.site.ending import waiting
+from amity.site.config import Site, load_site
 
 EVERY = 2.0
 """Seconds between two looks."""
@@ -27,7 +26,7 @@ def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], boo
     try:
         while not until():
             network.look()
-            if finishing is None and (due := [run for run in waiting(site) if run not in tried]):
+            if finishing is None and (due := [run for run in without_verdict(site) if run not in tried]):
                 tried |= set(due)
                 say(f"run {', '.join(due)} is over: the model alone is trained here, for the verdict")
                 finishing = subprocess.Popen(
@@ -41,3 +40,9 @@ def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], boo
             finishing.terminate()
             finishing.wait()
         network.end()
+
+
+def without_verdict(site: Site) -> list[str]:
+    """Runs that are over at this silo, and have no verdict yet."""
+    ended = (site.state / "runs").glob("*/ended.json")
+    return sorted(file.parent.name for file in ended if not (file.parent / "verdict.json").exists())
