@@ -43,12 +43,12 @@ from amity.federation.messages import (
     Upload,
 )
 from amity.federation.plan import Member
+from amity.federation.proposal import proposal
 from amity.federation.reports import Round
 from amity.federation.run_contract import DataForm, RunContract
 from amity.federation.server import ServerSide
 from amity.prepare import ready, silos_of
 from amity.resolve import method_of, resolve
-from amity.site.agreement import proposal
 from amity.site.answering import Worker
 from amity.site.config import load_site
 from amity.site.ending import ask_to_leave

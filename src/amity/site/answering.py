@@ -36,6 +36,7 @@ from amity.federation.messages import (
     Train,
 )
 from amity.federation.plan import Member, layout_of
+from amity.federation.proposal import read_proposal
 from amity.federation.run_contract import Signed
 from amity.prepare import roster_of
 from amity.site import agreement, consent, ending
@@ -82,7 +83,7 @@ class Worker:
                 signed = self._opened(message, message.document)
                 return self._declined(message, signed) or self._described(message, signed)
             case Propose():
-                document, roster, joined = agreement.read_proposal(message.document)
+                document, roster, joined = read_proposal(message.document)
                 signed = self._opened(message, document)
                 agreed = Agreed(signed, message.silo, roster, joined)
                 return self._declined(message, signed) or self._agree(message, agreed)
