@@ -120,7 +120,7 @@ class _Conducted:
         return Distant(
             names,
             self._network,
-            Manners(contract.policy, contract.quorum, contract.limits.turn, contract.limits.absence),
+            Manners(contract.policy, contract.quorum, contract.limits.turn, contract.limits.absence, contract.wire),
             introduce=lambda client: Propose(contract.name, 0, client, text),
             events=events,
             notice=self._watcher.notice,
