@@ -29,6 +29,7 @@ from amity.federation.run_contract import RunContract, from_json
 from amity.federation.server import ServerSide
 from amity.federation.stored_server import Found, Roster, StoredServer
 from amity.hub import requests
+from amity.hub.accounts import Audited
 from amity.hub.board import Board, new_status, read_status
 from amity.hub.gathering import gather
 from amity.hub.recording import Journal
@@ -51,9 +52,10 @@ def conduct(hub: Path, name: str, network: Network) -> None:
         name, contract.invited, contract.options.rounds, contract.policy, contract.quorum
     )
     status["jobs"] += 1
+    accounts = Audited(network, hub)
     with Board(folder, status) as board, Watcher(board, network, contract.invited) as watcher:
         try:
-            _Conducted(folder, contract, document, network, board, watcher).go()
+            _Conducted(folder, contract, document, accounts, board, watcher).go()
         except requests.Stop:
             board.phase("stopped", "it was stopped at the server")
         except requests.Regroup:
@@ -67,6 +69,8 @@ def conduct(hub: Path, name: str, network: Network) -> None:
         except Exception as error:
             _log.exception("run %s", name)
             board.phase("failed", f"{type(error).__name__}, the server's log says more")
+        finally:
+            accounts.came_out(name, board.status["phase"], board.status["words"])
 
 
 class _Conducted:
