@@ -42,6 +42,7 @@ class Facts(TypedDict):
     sha256: str  # of the state's file
     settled: dict[str, tuple[int, Verdict]]
     left: list[int]
+    kept: list[int]
     took_part: list[int]
     dropped: dict[str, str]
     epochs: dict[str, int]
@@ -113,6 +114,7 @@ class StoredServer:
             "sha256": _hash(new / STATE),
             "settled": {str(client): (one.round, one.verdict) for client, one in progress.settled.items()},
             "left": sorted(progress.left),
+            "kept": sorted(progress.kept),
             "took_part": report.took_part,
             "dropped": _named(report.dropped),
             "epochs": _named(report.epochs),
@@ -172,7 +174,7 @@ def _round(facts: Facts, tensors: State) -> Round:
         bytes_eval=0,
         seconds=facts["seconds"],
         weights=weights,
-        progress=Progress(facts["round"], server, settled, frozenset(facts["left"])),
+        progress=Progress(facts["round"], server, settled, frozenset(facts["left"]), frozenset(facts["kept"])),
         warnings=facts["warnings"],
     )
 

@@ -74,11 +74,15 @@ class StoredSilo(SiloSide):
         """Do what a message asks for, and save what came of it before it is answered."""
         if isinstance(message, Train):
             return self._train(message)
-        before, state = (self.committed, self.pending, self.kept), self.state
+        before = self._standing()
         answer = super().answer(message)
-        if (self.committed, self.pending, self.kept) != before or self.state is not state:  # it grows with newcomers
+        if any(now is not was for now, was in zip(self._standing(), before, strict=True)):
             self._save()
         return answer
+
+    def _standing(self) -> tuple[object, ...]:
+        """All that is saved, to be compared by identity: tensors have no single answer to whether they are equal."""
+        return self.committed, self.pending, self.kept, self.state, self.last
 
     def _train(self, message: Train) -> Answer:
         """Take a turn, or give the stored answer to a question that was asked before."""
@@ -119,6 +123,8 @@ class StoredSilo(SiloSide):
         if self.pending is not None and self.pending.round > round:
             return  # the question will come again, and its answer is here
         super().settle(round, asked, verdict)
+        if self.pending is None and self.last is not None and not self.last.settled:
+            self.last = self.last._replace(settled=True)  # or it would be pending again when it is read from disk
 
     def _save(self) -> None:
         """Write aside, make sure that it is on disk, and put it in place of what was there."""

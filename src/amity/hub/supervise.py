@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from amity.errors import AmityError, LostWorker
+from amity.errors import AmityError, InputError, LostWorker
 from amity.hub import requests
 from amity.hub.board import OVER, Board, Phase
-from amity.hub.runs import HubRun, runs_of
+from amity.hub.runs import HubRun, run_names, run_of
 
 LOOKS = 2
 """So many looks in a row must agree before a job is given up: a silo that is just starting has none yet."""
@@ -65,7 +65,7 @@ class Supervisor:
 
     def look(self) -> None:
         """Look after every run that is not over."""
-        open_runs = [run for run in runs_of(self._hub) if run.status["phase"] not in OVER]
+        open_runs = self._open_runs()
         if not open_runs:
             return
         try:
@@ -81,6 +81,19 @@ class Supervisor:
                 _log.info("run %s: %s", run.name, error)
             except AmityError as error:
                 self._close(run, "failed", str(error))
+
+    def _open_runs(self) -> list[HubRun]:
+        """Runs that are not over. One whose files cannot be read is told of, and keeps no other from going on."""
+        found = []
+        for name in run_names(self._hub):
+            try:
+                run = run_of(self._hub, name)
+                if run.status["phase"] not in OVER:
+                    found.append(run)
+                self._tell(f"files of {name}", "")
+            except InputError as error:
+                self._tell(f"files of {name}", f"run {name}: {error}")
+        return found
 
     def _tend(self, run: HubRun, connected: set[str]) -> None:
         job = run.job

@@ -142,19 +142,18 @@ class Worker:
             raise InputError(f"line {message.silo} of the roster is not what silo {name} has said of itself")
         known = agreement.load(self.site, message.run)
         begun = (self.site.run(message.run) / "state" / "current").exists()
-        if known is not None and agreed.continues(known):
-            side = self._begin(known)
-            for member in agreed.joined[len(known.joined) :]:
-                self._welcome(side, member)
-        elif begun:
-            raise InputError(
-                f"silo {name} has begun run {message.run!r} with another contract or roster: rename the run"
-            )
-        else:
-            agreement.plan_of(self.site, agreed)  # what cannot be done is not written down
+        if known is None or not agreed.continues(known):
+            if begun:
+                raise InputError(
+                    f"silo {name} has begun run {message.run!r} with another contract or roster: rename the run"
+                )
+            known = agreed.first
+            agreement.plan_of(self.site, known)  # what cannot be done is not written down
             with writing(self.site):
-                agreement.save(self.site, agreed)
-            side = self._begin(agreed)
+                agreement.save(self.site, known)
+        side = self._begin(known)
+        for member in agreed.joined[len(known.joined) :]:
+            self._welcome(side, member)
         pending = None if side.pending is None else side.pending.round
         return Standing(message.run, side.committed, message.silo, pending, layout_of(side.plan))
 
