@@ -1,8 +1,8 @@
 """A network in this process, for tests: letters go to real workers of silos, and each may be lost, changed or counted.
 
-    trial = trial_of(tmp_path, "scaffold")      a hub with a signed contract, and the folders of three silos
-    with trial.network() as network:            their workers
-        trial.conduct(network)                  what a FLARE job does
+trial = trial_of(tmp_path, "scaffold")      a hub with a signed contract, and the folders of three silos
+with trial.network() as network:            their workers
+    trial.conduct(network)                  what a FLARE job does
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,8 @@ from amity.federation.silo import Kept, Pending, SiloSide
 
 NEW, CURRENT, OLD = "new", "current", "old"
 FACTS = "standing.json"
+
+_log = logging.getLogger("amity.silo")
 
 
 class Facts(TypedDict):
@@ -90,6 +93,7 @@ class StoredSilo(SiloSide):
         last = self.last
         if last is not None and not last.settled and last.round == message.round:
             if last.question == question:
+                _log.info("run %s, %s: round %d is answered as before", message.run, self._folder.name, message.round)
                 return Upload(*message[:3], last.upload)
             self.pending = None  # the server has forgotten what it asked, and asks something else
         if self.pending is not None and self.pending.round != message.round:
@@ -102,6 +106,7 @@ class StoredSilo(SiloSide):
         assert isinstance(answer, Upload) and self.pending is not None
         self.last = LastTurn(message.round, base, before, self.pending.after, answer.values, question, settled=False)
         self._save()
+        _log.info("run %s, %s: round %d is trained and saved", message.run, self._folder.name, message.round)
         return answer
 
     def commit(self, round: int, verdict: Verdict) -> None:

@@ -35,6 +35,11 @@ class HubRun(NamedTuple):
         return self.contract.name
 
     @property
+    def submitted(self) -> float:
+        """When it was put into the hub, in seconds since 1970."""
+        return (self.folder / CONTRACT).stat().st_mtime
+
+    @property
     def status(self) -> Status:
         """How it stands."""
         contract = self.contract

@@ -7,6 +7,7 @@ The plan itself follows from these, as at the server.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -40,7 +40,7 @@ from amity.federation.plan import Member, layout_of
 from amity.federation.proposal import read_proposal
 from amity.federation.run_contract import Signed
 from amity.prepare import roster_of
-from amity.site import agreement, consent, ending
+from amity.site import agreement, consent, ending, keeping
 from amity.site.accounts import Accounts
 from amity.site.agreement import Agreed
 from amity.site.config import Site
@@ -52,10 +52,16 @@ from amity.site.model_file import write_model
 class Worker:
     """What answers messages at a silo. It holds the silo's state folder until it is closed."""
 
-    def __init__(self, site: Site, root: Callable[[Site], bytes] = consent.root_certificate) -> None:
+    def __init__(
+        self,
+        site: Site,
+        root: Callable[[Site], bytes] = consent.root_certificate,
+        patience: float = keeping.PATIENCE,
+    ) -> None:
+        """`patience`: seconds to wait for another worker that holds the folder."""
         self.site = site
         self._root = root
-        self._lock = held(site)
+        self._lock = held(site, patience)
         self._accounts = Accounts(site, self.answer)
         self.exchange = self._accounts.exchange  # the bytes of a message -> the bytes of the answer
         self._ready: tuple[str, Silos] | None = None  # data that were made ready, and for which contract

@@ -5,6 +5,7 @@ Every few seconds it gives a sign of life, with what the worker is doing and thi
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from importlib.metadata import version
@@ -29,7 +30,7 @@ class AmityExecutor(Executor):  # type: ignore[misc]  # FLARE has no types
 
     def __init__(self) -> None:
         super().__init__()
-        self._relay = Relay()
+        self._relay = Relay([sys.executable, "-m", "amity.site.worker", "--answer-only"])  # the service does the rest
         self._mailbox = Mailbox()
         self._over = threading.Event()
 
