@@ -3,54 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from amity.errors import DamagedFile, InputError
-
-FILE, FOLDER = 0o600, 0o700  # whatever AMITY_SHARE says: a key is nobody else's, and its folder neither
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder that only its owner can enter, and those above it as far as there are none."""
-    if not path.is_dir():
-        make_folder(path.parent)
-        path.mkdir(FOLDER)
-        path.chmod(FOLDER)  # the umask may have taken more than was asked
+from amity.federation.safe_files import replace
 
 
 def write(path: Path, content: bytes | str) -> None:
     """Put a file that only its owner can open in the place of the one that may be there."""
-    aside = path.with_name(f".{path.name}.tmp")
-    aside.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE), "wb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-        sync_folder(path.parent)
-    finally:
-        aside.unlink(missing_ok=True)
+    replace(path, content if isinstance(content, bytes) else content.encode())
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON file."""
     write(path, json.dumps(value, indent=2) + "\n")
-
-
-def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder have reached the disk."""
-    if os.name == "nt":
-        return  # Windows cannot open a folder
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read(path: Path) -> bytes:

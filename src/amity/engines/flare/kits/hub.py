@@ -21,10 +21,11 @@ from amity.engines.flare.kits.certificates import (
     public_key,
 )
 from amity.engines.flare.kits.consortium import FILE, Consortium, is_loopback, read_consortium
-from amity.engines.flare.kits.files import check_place, make_folder, read, sync_folder, write
+from amity.engines.flare.kits.files import check_place, read, write
 from amity.engines.flare.kits.places import address_of, admin_user_of
 from amity.engines.flare.kits.workspace import ROOT_CERTIFICATE, Startup, write_kit
 from amity.errors import DamagedFile, InputError
+from amity.federation.safe_files import folder, sync
 
 ON_THIS_MACHINE = ("localhost", "127.0.0.1")
 
@@ -35,13 +36,13 @@ def make_hub(description: Path, hub: Path) -> str:
     hub = check_place(hub)
     if hub.exists() and (not hub.is_dir() or any(hub.iterdir())):
         raise InputError(f"a hub needs a folder of its own, {hub} is there already: choose another --hub")
-    make_folder(hub.parent)
+    folder(hub.parent)
     aside = hub.with_name(f".{hub.name}.tmp")
     shutil.rmtree(aside, ignore_errors=True)
     try:
         root = _fill(aside, consortium, read(description))
         os.replace(aside, hub)
-        sync_folder(hub.parent)
+        sync(hub.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return fingerprint(public_key(root.certificate))
@@ -65,8 +66,8 @@ def renew_own(hub: Path, kit: str) -> None:
 
 
 def _fill(hub: Path, consortium: Consortium, description: bytes) -> Root:
-    for folder in ("ca", "members", "runs"):
-        make_folder(hub / folder)
+    for part in ("ca", "members", "runs"):
+        folder(hub / part)
     root = new_root(consortium.name, consortium.organisation, consortium.root_valid_days)
     write(hub / FILE, description)
     write(hub / "ca" / "root.key", key_pem(root.key))

@@ -11,10 +11,12 @@ from amity.engines.flare.kits.consortium import FILE, check_silo_name, read_cons
 from amity.engines.flare.kits.files import read_json, write_json
 from amity.engines.flare.kits.places import address_of, check_hub
 from amity.errors import DamagedFile, InputError
+from amity.federation.audit import Audit
 
 if TYPE_CHECKING:
     from amity.engines.flare.kits.request import Request
 
+LOG, COORDINATOR = "audit.jsonl", "coordinator"
 DISABLED = Path("server", "disabled_clients.json")  # FLARE's server reads it when it starts
 
 
@@ -65,7 +67,7 @@ def admit(hub: Path, request: Request) -> str:
             f"{same[0].name} was removed and its certificate is not yet expired, "
             "another key cannot have its name: choose another name"
         )
-    return _certify(hub, request, admitted=now)
+    return _certify(hub, request, "admitted", admitted=now)
 
 
 def renew(hub: Path, name: str, request: Request | None = None) -> str:
@@ -83,7 +85,7 @@ def renew(hub: Path, name: str, request: Request | None = None) -> str:
         )
     if request is None:
         request = Request(name, known.organisation, public_key(load_certificate(known.certificate)))
-    return _certify(hub, request, admitted=known.admitted)
+    return _certify(hub, request, "renewed", admitted=known.admitted)
 
 
 def remove(hub: Path, name: str) -> Member:
@@ -92,12 +94,11 @@ def remove(hub: Path, name: str) -> Member:
     if known.removed is not None:
         raise InputError(f"{name} was removed on {known.removed[:10]}: nothing is to be done")
     known = replace(known, removed=_now())
-    write_json(hub / "members" / f"{name}.json", asdict(known))
-    _tell_server(hub)
+    _record(hub, known, "removed")
     return known
 
 
-def _certify(hub: Path, request: Request, admitted: str) -> str:
+def _certify(hub: Path, request: Request, what: str, admitted: str) -> str:
     from amity.engines.flare.kits.admission import Admission, write_admission
     from amity.engines.flare.kits.certificates import Subject, fingerprint, issue, pem
     from amity.engines.flare.kits.hub import load_root
@@ -118,8 +119,7 @@ def _certify(hub: Path, request: Request, admitted: str) -> str:
         removed=None,
         certificate=pem(own),
     )
-    write_json(hub / "members" / f"{request.name}.json", asdict(record))
-    _tell_server(hub)
+    _record(hub, record, what)
     at = address_of(consortium)
     admission = Admission(
         name=request.name,
@@ -130,6 +130,14 @@ def _certify(hub: Path, request: Request, admitted: str) -> str:
         root=pem(root.certificate),
     )
     return write_admission(admission, root)
+
+
+def _record(hub: Path, one: Member, what: str) -> None:
+    """Write down what is so of a member now, and that it has become so."""
+    write_json(hub / "members" / f"{one.name}.json", asdict(one))
+    _tell_server(hub)
+    said = f"{one.organisation}, certificate {one.serial} until {one.not_after}"
+    Audit(hub / LOG, COORDINATOR).add(what, silo=one.name, sha256=one.fingerprint.replace(" ", ""), words=said)
 
 
 def _tell_server(hub: Path) -> None:

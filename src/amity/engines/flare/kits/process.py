@@ -2,8 +2,9 @@
 
 It is FLARE's own main program. Around it are checks that FLARE does not make. A kit that runs already is not started
 again: the server would give the second process the name and leave the first one without. A key that others can read is
-refused, as is a port that is taken: gRPC would share it, and each silo would meet one of two servers by chance. What
-the process writes is for its owner alone. And when it is asked to end, it takes the processes of its jobs with it.
+refused, and so are certificates that have ended, with which FLARE would try for ever without saying why, and a port
+that is taken: gRPC would share it, and each silo would meet one of two servers by chance. What the process writes is
+for its owner alone. And when it is asked to end, it takes the processes of its jobs with it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ from pathlib import Path
 from types import FrameType
 
 from amity.engines.flare.kits.consortium import is_loopback
+from amity.engines.flare.kits.dates import check_dates
 from amity.engines.flare.kits.files import read_json
 from amity.engines.flare.kits.lock import hold
 from amity.engines.flare.kits.places import Kind, check_hub, check_site, silo_name
 from amity.errors import AmityError, InputError
-
-PATIENCE = 10.0  # seconds that a job's process has to end by itself
 
 
 def main(kind: Kind, folder: Path) -> None:
@@ -35,6 +35,7 @@ def main(kind: Kind, folder: Path) -> None:
     handle = hold(kit)
     try:
         check_key(place / key)
+        check_dates(place)
         if kind == "server":
             check_port(kit)
         signal.signal(signal.SIGTERM, _end)
@@ -46,18 +47,18 @@ def main(kind: Kind, folder: Path) -> None:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """End the processes of jobs, then this one, by the same signal."""
+    """End the processes of jobs and this one, by the same signal.
+
+    No other thread may come in between: the launchers would start a job's process again that has been killed.
+    """
     import psutil
 
-    started = psutil.Process().children(recursive=True)
-    for process in started:
-        with suppress(psutil.NoSuchProcess):
-            process.terminate()
-    for process in psutil.wait_procs(started, timeout=PATIENCE)[1]:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
+    started = [process.pid for process in psutil.Process().children(recursive=True)]
     signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+    sys.setswitchinterval(60.0)
+    for process in (*started, os.getpid()):
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
 
 
 def flare_arguments(kind: Kind, place: Path) -> tuple[str, list[str]]:

@@ -13,11 +13,12 @@ from amity.engines.flare.kits import resources
 from amity.engines.flare.kits.admission import Admission, read_admission
 from amity.engines.flare.kits.certificates import fingerprint, key_pem, load_key, new_key, public_key, same_fingerprint
 from amity.engines.flare.kits.consortium import check_silo_name, is_organisation
-from amity.engines.flare.kits.files import check_place, make_folder, read, read_json, sync_folder, write, write_json
+from amity.engines.flare.kits.files import check_place, read, read_json, write, write_json
 from amity.engines.flare.kits.request import read_request, write_request
 from amity.engines.flare.kits.template import silo_toml
 from amity.engines.flare.kits.workspace import ROOT_CERTIFICATE, Startup, write_kit
 from amity.errors import DamagedFile, InputError
+from amity.federation.safe_files import folder, sync
 
 KEY = "key.pem"
 NEXT_KEY = "key.next.pem"  # from a renewal's request until its admission
@@ -39,7 +40,7 @@ def ask(site: Path, name: str, organisation: str | None, *, another_key: bool = 
         organisation = read_request(file).organisation if file.exists() else name
     if not is_organisation(organisation):
         raise InputError(f"an organisation needs a text of 1 to 64 characters, got {organisation!r}: shorten it")
-    make_folder(site)
+    folder(site)
     others = [file.stem for file in site.glob("*.request") if file.stem != name]
     if others:
         raise InputError(f"a site is one silo, {site} is that of {others[0]}: choose another --site")
@@ -65,7 +66,7 @@ def complete(site: Path, name: str, file: Path, expected_root: str | None = None
         _make(kit, admission)
     if key_file.name == NEXT_KEY:
         os.replace(key_file, site / KEY)
-        sync_folder(site)
+        sync(site)
     if not (site / "silo.toml").exists():
         write(site / "silo.toml", silo_toml(name))
     return admission
@@ -107,7 +108,7 @@ def _make(kit: Path, admission: Admission) -> None:
     }
     write_kit(aside, startup, local)
     os.replace(aside, kit)
-    sync_folder(kit.parent)
+    sync(kit.parent)
 
 
 def _renew(kit: Path, admission: Admission) -> None:

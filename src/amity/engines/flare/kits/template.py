@@ -20,9 +20,13 @@ state = "state"
 # The code of a model of your own, module:function, where a run names one that Amity does not have.
 # model = "my_models:build"
 
-# Which runs this silo takes part in without being asked. As long as it says nothing, each run waits for an approval by
-# hand.
+# To which runs this silo says yes. A run that is within these limits still waits for an approval by hand, unless the
+# last line says otherwise.
 [policy]
+# methods = ["fedamp", "fedavg"]
+# least_quorum = 2
+# most_megabytes = 50
+# approve = "standing"
 """
 
 

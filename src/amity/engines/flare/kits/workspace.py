@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from amity.engines.flare.kits.files import make_folder, write, write_json
+from amity.engines.flare.kits.files import write, write_json
 from amity.engines.flare.kits.resources import Table
+from amity.federation.safe_files import folder
 
 ROOT_CERTIFICATE = "rootCA.pem"
 
@@ -15,8 +16,8 @@ Startup = Mapping[str, bytes | str | Table]
 
 def write_kit(path: Path, startup: Startup, local: Mapping[str, Table]) -> None:
     """Write a kit: texts as they are, tables as JSON."""
-    for folder in ("startup", "local", "transfer"):
-        make_folder(path / folder)
+    for part in ("startup", "local", "transfer"):
+        folder(path / part)
     for name, content in startup.items():
         if isinstance(content, dict):
             write_json(path / "startup" / name, content)
