@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,10 @@ from pathlib import Path
 
 import pytest
 from commands import Amity, Said, refused, tree, worked
+from nvflare.fuel.flare_api import flare_api
+from nvflare.fuel.flare_api.api_spec import NoConnection
 
+from amity.engines.flare.kits.lock import hold
 from amity.site.config import site_of
 
 DESCRIPTION = 'name = "hearts"\norganisation = "University Hospital"\nhost = "hub.example.org"\nport = 8443\n'
@@ -171,6 +175,26 @@ def test_remove(amity: Amity, hub: Path) -> None:
     refused(amity("federation", "remove", "north", "--hub", "hub"), "was removed on")
     refused(amity("federation", "renew", "north", "--hub", "hub"), "was removed on")
     refused(amity("federation", "remove", "west", "--hub", "hub"), "there are north")
+
+
+def test_a_server_that_cannot_be_told(amity: Amity, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds its kit, and does not answer: what is written down holds from its next start on."""
+    admitted(amity, "north")
+    assert "could not be told" not in succeeded(amity("federation", "remove", "north", "--hub", "hub")).out
+    told: list[str] = []
+
+    def silent(user: str, kit: str, timeout: float) -> None:
+        told.append(user)
+        raise NoConnection("cannot connect to server")
+
+    monkeypatch.setattr(flare_api, "new_secure_session", silent)
+    handle = hold(hub / "server")
+    assert handle is not None
+    again = succeeded(amity("federation", "add", "north/north.request", "--hub", "hub"))
+    removed = succeeded(amity("federation", "remove", "north", "--hub", "hub"))
+    os.close(handle)
+    assert "could not be told" in again.out and "could not be told" in removed.out
+    assert told == ["coordinator@hearts"] * 2
 
 
 def test_a_hub_that_is_none(amity: Amity, tmp_path: Path) -> None:

@@ -84,12 +84,13 @@ def add_command(
     """At the coordinator: admit a silo, and write NAME.admission, which it needs to complete its kit."""
     _require_extra()
     from amity.engines.flare.kits.live import tell_server
-    from amity.engines.flare.kits.members import admit
+    from amity.engines.flare.kits.members import admit, members
 
     asked = _read_request(request, told)
+    returns = asked.name in {one.name for one in members(hub)}
     _answer(admit(hub, asked), hub, asked.name, out)
-    if not tell_server(hub, asked.name, removed=False):
-        print("The running server could not be told: if it had refused this silo, restart it.")
+    if returns and not tell_server(hub, asked.name, removed=False):
+        print("The running server could not be told: it refuses the silo until its next start.")
 
 
 def renew_command(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from signed_contracts import CONTRACT
 
 from amity.engines.flare.kits import members, resources, root_certificate, signing_key
 from amity.engines.flare.kits.certificates import fingerprint, is_issued_by, load_certificate, load_key, public_key
@@ -16,6 +19,7 @@ from amity.engines.flare.kits.request import read_request
 from amity.engines.flare.kits.site import ask, complete
 from amity.errors import DamagedFile, InputError
 from amity.federation import audit
+from amity.federation.run_contract import RefusedContract, sign, to_json, verify
 
 
 def files(*folders: Path) -> dict[str, tuple[bytes, int]]:
@@ -181,3 +185,12 @@ def test_the_key_that_signs_runs(made: Path) -> None:
     assert load_key(key).public_key().public_numbers() == public_key(ours).public_numbers()
     for folder in ("hub", "north", "south"):
         assert is_issued_by(ours, load_certificate(root_certificate(made / folder)))
+
+
+def test_silos_trust_what_the_coordinator_signs_and_nothing_a_silo_does(made: Path) -> None:
+    contract, now = replace(CONTRACT, consortium="hearts"), datetime.now(UTC)
+    root = root_certificate(made / "south")
+    assert verify(to_json(sign(contract, *signing_key(made / "hub"))), root, now).contract == contract
+    silo = (made / "north" / "key.pem").read_bytes(), (made / "north" / "kit" / "startup" / "client.crt").read_bytes()
+    with pytest.raises(RefusedContract):
+        verify(to_json(sign(contract, *silo)), root, now)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from amity.engines.flare.kits import server_command, silo_command, silo_name, systemd_unit
@@ -18,6 +21,7 @@ from amity.engines.flare.kits.files import check_place
 from amity.engines.flare.kits.hub import load_root, make_hub
 from amity.engines.flare.kits.lock import hold, is_held
 from amity.engines.flare.kits.process import check_port, flare_arguments
+from amity.engines.flare.kits.storage import KitStorage
 from amity.errors import InputError
 
 
@@ -90,6 +94,32 @@ def test_a_port_that_is_taken(place: Path) -> None:
 
 def server_port(place: Path) -> str:
     return (place / "consortium.toml").read_text().split("port = ")[1].strip()
+
+
+def test_the_processes_of_jobs_end_too() -> None:
+    program = (
+        "import signal, subprocess, sys, time\n"
+        "from amity.engines.flare.kits.process import end_with_jobs\n"
+        "signal.signal(signal.SIGTERM, end_with_jobs)\n"
+        "job = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print(job.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    with parent:
+        assert parent.stdout is not None
+        job = psutil.Process(int(parent.stdout.readline()))
+        parent.terminate()
+        assert parent.wait(timeout=30) == -signal.SIGTERM
+    assert not psutil.wait_procs([job], timeout=30)[1]
+
+
+def test_jobs_are_stored_where_the_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = KitStorage()
+    store.create_object("jobs/one", b"content", {"name": "one"})
+    assert (tmp_path / "jobs" / "one" / "data").read_bytes() == b"content"
+    assert store.list_objects("jobs") == ["jobs/one"]
 
 
 def test_folders_that_are_not_ready(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def main(kind: Kind, folder: Path) -> None:
         check_dates(place)
         if kind == "server":
             check_port(kit)
-        signal.signal(signal.SIGTERM, _end)
+        signal.signal(signal.SIGTERM, end_with_jobs)
         sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
@@ -46,7 +46,7 @@ def main(kind: Kind, folder: Path) -> None:
             os.close(handle)
 
 
-def _end(number: int, _frame: FrameType | None) -> None:
+def end_with_jobs(number: int, _frame: FrameType | None = None) -> None:
     """End the processes of jobs and this one, by the same signal.
 
     No other thread may come in between: the launchers would start a job's process again that has been killed.
