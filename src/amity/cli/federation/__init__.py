@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from amity.cli.federation import contracts, members
+from amity.cli.federation import check, contracts, members
 from amity.cli.flags import with_log_options
 
 app = typer.Typer(
@@ -22,4 +22,5 @@ def top(context: typer.Context) -> None:
 
 # One line per file of commands, in the order that `--help` lists them.
 members.register(app)
+check.register(app)
 contracts.register(app)
