@@ -95,8 +95,7 @@ def _connected(server: Dialled, context: ssl.SSLContext) -> Iterator[ssl.SSLSock
 def _is_welcome(account: Account, secure: ssl.SSLSocket, who: str, version: str) -> bool:
     """Note whether the server goes on after it has seen our certificate."""
     try:
-        secure.sendall(HELLO)
-        heard = secure.recv(9)
+        heard = _first_word(secure)
     except TimeoutError:
         account.warned(
             "TLS",
@@ -104,10 +103,10 @@ def _is_welcome(account: Account, secure: ssl.SSLSocket, who: str, version: str)
             "try again; if it stays so, ask the coordinator whether the server hangs, or what else listens there",
         )
         return False
-    except ssl.SSLError as error:
-        _tell_refusal(account, error, who)
-        return False
-    except OSError:
+    except OSError as error:
+        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+            _tell_refusal(account, error, who)
+            return False
         heard = b""
     if not heard:
         account.failed(
@@ -118,6 +117,21 @@ def _is_welcome(account: Account, secure: ssl.SSLSocket, who: str, version: str)
         return False
     account.passed("TLS", f"{version}, the server accepts the certificate of {who}")
     return True
+
+
+def _first_word(secure: ssl.SSLSocket) -> bytes:
+    """Return the first bytes that a server says: by itself, as gRPC's does, or when it is greeted.
+
+    Nothing is sent at first: to a server that is just refusing us it would come too late, the connection would be
+    reset, and the reason lost.
+    """
+    secure.settimeout(min(1.0, LIMIT / 2))
+    try:
+        return secure.recv(9)
+    except TimeoutError:
+        secure.settimeout(LIMIT)
+        secure.sendall(HELLO)
+        return secure.recv(9)
 
 
 def _tell_failure(account: Account, server: Dialled, error: ssl.SSLError, who: str) -> None:
