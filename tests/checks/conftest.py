@@ -47,7 +47,10 @@ def holder(
     """Make a key and a certificate for it: an authority's, if nobody else signs it. Times are in days from now."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     subject = x509.Name(
-        [x509.NameAttribute(NameOID.COMMON_NAME, name), x509.NameAttribute(NameOID.ORGANIZATION_NAME, f"House of {name}")]
+        [
+            x509.NameAttribute(NameOID.COMMON_NAME, name),
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, f"House of {name}"),
+        ]
     )
     builder = (
         x509.CertificateBuilder()

@@ -71,9 +71,7 @@ def test_a_server_that_is_about_to_expire(authority: Any, tls_server: Start, acc
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_a_server_of_another_name(
-    authority: Any, tls_server: Start, account: Account, only: Find, host: str
-) -> None:
+def test_a_server_of_another_name(authority: Any, tls_server: Start, account: Account, only: Find, host: str) -> None:
     port = tls_server(authority.server(hosts=("hub.example.org", "192.0.2.1")), authority.root)
     assert shake_hands(account, dialled(port, host), authority.credentials()) is None
     found = only(account, "server's certificate")
@@ -91,9 +89,7 @@ def test_a_server_that_knows_us_not(
     assert found.grade == "FAIL" and "refuses the certificate of this silo" in found.found
 
 
-def test_our_certificate_expired_at_the_server(
-    authority: Any, tls_server: Start, account: Account, only: Find
-) -> None:
+def test_our_certificate_expired_at_the_server(authority: Any, tls_server: Start, account: Account, only: Find) -> None:
     ended = authority.server("north", (), begins=-9, ends=-2)
     port = tls_server(authority.server(), authority.root)
     assert shake_hands(account, dialled(port), authority.credentials(ended)) is None

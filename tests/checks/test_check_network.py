@@ -58,9 +58,7 @@ def test_a_closed_port(account: Account, only: Find, free_port: int) -> None:
     assert found.grade == "FAIL" and "refuses" in found.found and "server is down" in found.found
 
 
-def test_a_port_behind_a_firewall_that_drops(
-    account: Account, only: Find, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_port_behind_a_firewall_that_drops(account: Account, only: Find, monkeypatch: pytest.MonkeyPatch) -> None:
     """A listener whose queue is full takes no more connections, and says nothing."""
     monkeypatch.setattr(network, "LIMIT", 0.3)
     with socket.socket() as listener:

@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -207,11 +209,12 @@ def test_a_worker_that_was_left_behind(place: Path) -> None:
         ('approve = "standing"', "WARN", "without anybody here being asked"),
         ('approve = "standing"\nmost_rounds = 5', "PASS", "at most 5 rounds, without asking"),
         (
-            'methods = ["fedavg", "fedamp"]\nleast_quorum = 2\nleast_invited = 3\nmost_megabytes = 0.5\nmost_epochs = 2\n'
-            'metrics = ["loss"]\nwire = ["float32"]',
+            'methods = ["fedavg", "fedamp"]\nleast_quorum = 2\nleast_invited = 3\nmost_megabytes = 0.5\n'
+            'most_epochs = 2\nmetrics = ["loss"]\nwire = ["float32"]',
             "PASS",
-            "only runs with the methods fedavg or fedamp, at most 2 epochs in a turn, 3 silos invited or more, 2 silos or "
-            "more in each round, at most 0.5 MB leaving in a round, no metrics but loss, numbers sent as float32, each",
+            "only runs with the methods fedavg or fedamp, at most 2 epochs in a turn, 3 silos invited or more, "
+            "2 silos or more in each round, at most 0.5 MB leaving in a round, no metrics but loss, "
+            "numbers sent as float32, each",
         ),
     ],
 )
@@ -232,12 +235,12 @@ def test_a_state_folder_that_cannot_be_written(place: Path, monkeypatch: pytest.
         raise OSError(30, "Read-only file system")
         yield
 
-    monkeypatch.setattr(machine.tempfile, "TemporaryFile", read_only)
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
     assert "Read-only file system" in looked_at(place)["state folder"][0].found
 
 
 def test_little_room(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**8))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**8))
     monkeypatch.setattr(machine, "available", lambda: 10**8)
     found = looked_at(place)
     assert found["disk"][0].grade == found["memory"][0].grade == "WARN"
@@ -252,6 +255,25 @@ def test_what_is_not_installed(place: Path, monkeypatch: pytest.MonkeyPatch, pac
     monkeypatch.setattr(machine, "installed", lambda name: version if name == package else known(name))
     found = looked_at(place)["versions"][0]
     assert found.grade == "FAIL" and f"{package} {version}" in found.found and "amity[federation]" in found.remedy
+
+
+def test_without_the_extra(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs its packages is not checked; the rest is."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "cryptography"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for module in ("certificates", "admission", "hub", "request", "site"):
+        monkeypatch.delitem(sys.modules, f"amity.engines.flare.kits.{module}", raising=False)
+    monkeypatch.setattr(machine, "installed", lambda name: "missing" if name == "cryptography" else "2.9.0")
+    found = looked_at(place)
+    assert failures(found) == {"versions", *WITHOUT_SERVER}
+    assert found["own certificate"][0].grade == found["own key"][0].grade == "SKIP"
+    assert found["data"][0].grade == "PASS"
+
+
+def test_a_path_that_flare_would_split(place: Path) -> None:
+    place = place.rename(place.with_name("two words"))
+    found = looked_at(place)
+    assert "without spaces" in found["folder"][0].found and found["name"][0].grade == "PASS"
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

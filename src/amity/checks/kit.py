@@ -31,8 +31,9 @@ def check_address(account: Account, folder: Path) -> Address | None:
     """Note whose kit this is and whom it dials."""
     from amity.engines.flare.kits.files import check_place, read_json
 
-    with account.about("kit"):
+    with account.about("folder"):
         check_place(folder)
+    with account.about("kit"):
         if not (folder / "kit").is_dir():
             remedy = (
                 "send the .request to the coordinator, then `amity federation join NAME --site SITE --admission FILE`"
@@ -88,9 +89,9 @@ def check_rules(account: Account, folder: Path) -> None:
 
 def load(account: Account, check: str, file: Path, remedy: str) -> Certificate | None:
     """Return a certificate; note where there is none."""
-    from amity.engines.flare.kits.certificates import load_certificate
-
     with account.about(check):
+        from amity.engines.flare.kits.certificates import load_certificate
+
         if not file.exists():
             account.failed(check, f"{file} is missing", remedy)
             return None
@@ -117,9 +118,9 @@ def check_pair(
 
 def check_key(account: Account, check: str, key: Path, certificate: Certificate | None) -> bool:
     """Note whether a private key is there, for its owner alone, and the one that a certificate is for."""
-    from amity.engines.flare.kits.certificates import load_key
-
     with account.about(check):
+        from amity.engines.flare.kits.certificates import load_key
+
         if not key.exists():
             account.failed(check, f"{key} is missing", "put it back from a backup, or join again with a new key")
             return False
@@ -161,9 +162,9 @@ def check_folders(account: Account, *folders: Path) -> None:
 
 def check_name(account: Account, address: Address, own: Certificate | None, configured: str | None) -> None:
     """Note whether kit, certificate and silo.toml mean the same silo."""
-    from amity.engines.flare.kits.certificates import subject_of
-
     with account.about("silo's name"):
+        from amity.engines.flare.kits.certificates import subject_of
+
         try:
             certified = None if own is None else subject_of(own.subject).name
         except ValueError:
