@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from amity.checks.dates import check_span
 from amity.checks.findings import Account, Finding
-from amity.checks.machine import existing, minor
+from amity.checks.limits import within
+from amity.checks.machine import check_limits, existing, minor, most_tasks
 from amity.errors import InputError
 
 
@@ -62,5 +65,33 @@ def test_versions_are_compared_by_their_first_two_numbers() -> None:
     assert minor("2.9") == (2, 9) and minor("unknown") == () and minor("3.x") == (3,)
 
 
-def test_the_nearest_folder_that_exists(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_nearest_folder_that_exists(tmp_path: Path) -> None:
     assert existing(tmp_path / "a" / "b") == tmp_path and existing(tmp_path) == tmp_path
+
+
+def test_work_that_takes_too_long() -> None:
+    assert within(10, lambda: 3) == 3
+    with pytest.raises(KeyError):
+        within(10, lambda: {}[1])  # type: ignore[index]
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError):
+        within(0.05, lambda: time.sleep(20))
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "most"),
+    [
+        ("0::/unit\n", {"sys/fs/cgroup/unit/pids.max": "100\n"}, 100),
+        ("0::/a/b\n", {"sys/fs/cgroup/a/pids.max": "70", "sys/fs/cgroup/a/b/pids.max": "max"}, 70),
+        ("5:pids:/box\n3:memory:/box\n", {"sys/fs/cgroup/pids/box/pids.max": "50"}, 50),
+    ],
+)
+def test_limits_of_containers(tmp_path: Path, group: str, files: dict[str, str], most: int) -> None:
+    for name, text in {"proc/self/cgroup": group, **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert most_tasks(tmp_path) == most
+    account = Account()
+    check_limits(account, tmp_path)
+    assert account.findings[0].grade == "WARN" and f"{most} threads" in account.findings[0].found

@@ -109,10 +109,26 @@ def test_a_silent_port(
 def test_a_server_that_is_silent_after_the_handshake(
     account: Account, authority: Any, tls_server: Start, only: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handshake, "LIMIT", 0.5)
+    monkeypatch.setattr(handshake, "LIMIT", 1.0)
     port = tls_server(authority.server(), authority.root, greeting=b"")
     assert shake_hands(account, dialled(port), authority.credentials()) is None
     assert only(account, "TLS").grade == "WARN"
+
+
+def test_a_server_that_sends_a_byte_now_and_then(
+    account: Account, authority: Any, listen: Callable[..., int], only: Find, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake, "LIMIT", 0.4)
+
+    def drip(connection: socket.socket) -> None:
+        for byte in bytes([22, 3, 3, 64, 0]) + bytes(200):  # the beginning of a long record
+            connection.sendall(bytes([byte]))
+            time.sleep(0.1)
+
+    begun = time.monotonic()
+    assert shake_hands(account, dialled(listen(drip)), authority.credentials()) is None
+    assert time.monotonic() - begun < 5
+    assert "says nothing" in only(account, "TLS").found
 
 
 def reset(connection: socket.socket) -> None:

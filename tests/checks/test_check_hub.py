@@ -182,7 +182,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_damage_gives_a_traceback(consortium: Path, tmp_path: Path, data: st.DataObject) -> None:
     place = tmp_path / "damaged"

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -274,6 +275,15 @@ def test_a_path_that_flare_would_split(place: Path) -> None:
     place = place.rename(place.with_name("two words"))
     found = looked_at(place)
     assert "without spaces" in found["folder"][0].found and found["name"][0].grade == "PASS"
+
+
+def test_a_drive_that_is_gone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found until then is told."""
+    monkeypatch.setattr(machine, "check_writable", lambda *_: time.sleep(30))
+    monkeypatch.setattr("amity.checks.check.GRACE", 1.0)
+    report = check(place / "north", patience=1.0)
+    assert not report.is_ready and report.findings[-1].check == "time"
+    assert {"versions", "kit", "port"} <= {one.check for one in report.findings}
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

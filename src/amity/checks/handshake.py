@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -87,9 +88,27 @@ def _context(own: Credentials, *, verified: bool = True) -> ssl.SSLContext:
 
 @contextmanager
 def _connected(server: Dialled, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
+    """A connection after its handshake. All of it has a limit too: a server may send a byte now and then."""
+    over = threading.Event()
     with socket.create_connection((server.address, server.port), timeout=LIMIT) as plain:
-        with context.wrap_socket(plain, server_hostname=server.host) as secure:
-            yield secure
+        with context.wrap_socket(plain, server_hostname=server.host, do_handshake_on_connect=False) as secure:
+
+            def end() -> None:
+                over.set()
+                with suppress(OSError):
+                    socket.socket.shutdown(secure, socket.SHUT_RDWR)
+
+            timer = threading.Timer(2 * LIMIT, end)
+            timer.start()
+            try:
+                secure.do_handshake()
+                yield secure
+            except OSError as error:
+                if over.is_set():
+                    raise TimeoutError from error
+                raise
+            finally:
+                timer.cancel()
 
 
 def _is_welcome(account: Account, secure: ssl.SSLSocket, who: str, version: str) -> bool:
@@ -125,11 +144,11 @@ def _first_word(secure: ssl.SSLSocket) -> bytes:
     Nothing is sent at first: to a server that is just refusing us it would come too late, the connection would be
     reset, and the reason lost.
     """
-    secure.settimeout(min(1.0, LIMIT / 2))
+    secure.settimeout(0.2 * LIMIT)
     try:
         return secure.recv(9)
     except TimeoutError:
-        secure.settimeout(LIMIT)
+        secure.settimeout(0.8 * LIMIT)
         secure.sendall(HELLO)
         return secure.recv(9)
 

@@ -39,6 +39,7 @@ def check_hub(account: Account, hub: Path, run: Path | None, patience: float) ->
         else:
             account.skipped("server", "consortium.toml is to be mended first")
         machine.check_memory(account)
+        machine.check_limits(account)
         account.add(child.findings(until, "runs"))
 
 

@@ -38,6 +38,7 @@ def check_silo(account: Account, folder: Path, run: Path | None, patience: float
                 machine.check_disk(account, site.state)
             _tell_policy(account, site.policy)
         machine.check_memory(account)
+        machine.check_limits(account)
         if site is None:
             for check in ("state folder", "data"):
                 account.skipped(check, "silo.toml is to be mended first")
