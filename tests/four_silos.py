@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,16 @@ def quick(method: str = "heurfedamp", **options: Any) -> amity.Run:
 
 def found(result: amity.Result) -> dict[str, Any]:
     return {key: value for key, value in result.summary.items() if key != "seconds"}
+
+
+def known(values: Iterable[float | None] | None) -> list[float]:
+    """Numbers of which none is missing."""
+    assert values is not None
+    there = []
+    for value in values:
+        assert value is not None
+        there.append(value)
+    return there
 
 
 def weights_of(result: amity.Result) -> dict[str, Tensor]:

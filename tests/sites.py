@@ -23,11 +23,12 @@ from amity.engines.memory import Memory
 from amity.errors import LostWorker
 from amity.federation.approvals import approve
 from amity.federation.encoding import decode, encode
+from amity.federation.leaving import leaving
 from amity.federation.messages import Answer, Describe, Described, Message, Propose, Standing
 from amity.federation.plan import Member, Plan, layout_of
-from amity.federation.run_contract import DataForm, Leaving, Limits, RunContract, sign, to_json
+from amity.federation.proposal import proposal
+from amity.federation.run_contract import DataForm, Limits, RunContract, sign, to_json
 from amity.resolve import Builds, resolve
-from amity.site.agreement import proposal
 from amity.site.config import load_site
 
 _SPAN = {"begins": datetime.now(UTC) - timedelta(days=1), "ends": datetime.now(UTC) + timedelta(days=1)}
@@ -40,18 +41,19 @@ def contract_of(
 ) -> RunContract:
     """A contract about this run between these silos."""
     roster = [Member(name, 100, form.shape, form.classes) for name in names]
+    plan = resolve(run, roster, model=model).plan
     base: dict[str, Any] = {
         "name": "trial",
         "consortium": "trial-consortium",
         "run": run.table(),
         "data": form,
-        "layout": layout_of(resolve(run, roster, model=model).plan),
+        "layout": layout_of(plan),
         "invited": tuple(names),
         "quorum": 1,
         "policy": "wait",
         "least_rounds": 0,
         "limits": Limits(),
-        "leaves": (Leaving("params", "tensor", 4, "numbers"),),
+        "leaves": leaving(plan, run, "float32"),
         "wire": "float32",
         "privacy": {},
         "amity": "0.1.0",

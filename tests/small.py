@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from amity.contract import Silo, Split
+from amity.federation.messages import Measured
+from amity.federation.reports import Round
 from amity.learn.task import Task
 from amity.methods import build as build
 from amity.testing.federation import CLASSES as CLASSES
@@ -36,6 +38,13 @@ from amity.testing.federation import solver_of as solver_of
 from amity.testing.federation import task as task
 from amity.testing.federation import turn_of as turn_of
 from amity.testing.watched import Hostile as Hostile
+
+
+def scores_of(report: Round) -> list[Measured]:
+    """The scores of a round that was evaluated."""
+    assert report.scores is not None
+    return report.scores
+
 
 # Least squares: strongly convex, with closed forms
 

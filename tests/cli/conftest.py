@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Amity, Said
+from cli.commands import Amity, Said
 
 from amity import Run, run
 from amity.cli import app as cli

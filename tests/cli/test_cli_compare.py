@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from commands import TINY, Amity, config, lines, models, refused, summary, tree, worked
+from cli.commands import TINY, Amity, config, lines, models, refused, summary, tree, worked
 
 
 def test_a_comparison_looks_at_every_target_before_it_starts(amity: Amity, tmp_path: Path) -> None:

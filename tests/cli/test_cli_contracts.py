@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import tomli_w
-from commands import Amity, refused, worked
+from cli.commands import Amity, refused, worked
 from signed_contracts import CONTRACT, certified
 
+from amity.engines.flare.kits.hub import make_hub
+from amity.engines.flare.kits.places import signing_key
 from amity.federation.approvals import offer, read_approvals
 from amity.federation.audit import Audit, entries, verify
 from amity.federation.run_contract import RunContract, sign, to_json
@@ -159,6 +161,43 @@ def test_a_run_file_in_words(amity: Amity, tmp_path: Path) -> None:
     assert "fedavg, model mlp, 20 rounds" in said.out and "signature: none yet" in said.out
     file.write_text(tomli_w.dumps({**table, "invited": ["aurora"], "run": {"method": "fedavg", "device": "cuda"}}))
     refused(amity("federation", "contract", file), "run.device has no place between silos")
+
+
+def test_a_hub_knows_its_members_and_verifies_its_contracts(amity: Amity, tmp_path: Path) -> None:
+    (tmp_path / "north.toml").write_text('name = "north"\norganisation = "North"\nhost = "localhost"\nport = 8002\n')
+    hub = tmp_path / "hub"
+    make_hub(tmp_path / "north.toml", hub)
+    file = tmp_path / "contract.json"
+    file.write_text(to_json(sign(CONTRACT, *signing_key(hub))))
+    said = amity("federation", "contract", file, "--hub", hub)
+    worked(said)
+    assert "signature: verified, by coordinator@north" in said.out
+    run = tmp_path / "RUN.toml"
+    run.write_text('name = "trial"\n[data]\nshape = [4]\nclasses = 2\n[run]\nmethod = "fedavg"\n')
+    refused(amity("federation", "contract", run, "--hub", hub), "invited must name members, there are none")
+    assert "has no lines yet" in amity("federation", "audit", hub).out
+
+
+def test_a_standing_policy_is_told(amity: Amity, site: Path, tmp_path: Path) -> None:
+    configured(site, approve="standing")
+    (tmp_path / "contract.json").write_text(document())
+    said = amity("federation", "contract", tmp_path / "contract.json", "--site", site)
+    assert "has nothing against it\n  and needs no approval by hand" in said.out
+
+
+def test_approvals_that_do_not_count_are_told(amity: Amity, site: Path) -> None:
+    folder = site.parent / "state" / "approvals"
+    folder.mkdir()
+    (folder / "sepsis-1.json").write_text("{}")
+    assert "does not count" in amity("federation", "approve", "--site", site).out
+
+
+def test_an_account_without_a_name_has_a_number(amity: Amity, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+    assert "approved by user " in amity("federation", "approve", "sepsis-1", "--site", site, "--yes").out
 
 
 def test_a_log_is_verified(amity: Amity, site: Path) -> None:

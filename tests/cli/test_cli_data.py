@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Amity, clinics, config, refused, summary, worked
+from cli.commands import Amity, clinics, config, refused, summary, worked
 
 from amity.data import SOURCES
 
@@ -262,7 +262,7 @@ def test_a_setting_is_looked_at_as_a_run_will_see_it(amity: Amity, tmp_path: Pat
     refused(amity("data", "verify", "folder:own", "--labels", "words"), "auto, classes, quantities")
 
 
-def test_without_a_home_the_remedy_is_said(amity: Amity, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_the_remedy_is_said(amity: Amity) -> None:
     refused(amity("data", "list", "--data-dir", "~nobody-has-this-name/x"), "give the whole path")
     refused(amity("run", "separate", "--data", "folder:~nobody-has-this-name/x"), "give the whole path")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import TINY, Amity, clinics, lines, refused, summary, with_tiny, worked
+from cli.commands import TINY, Amity, clinics, lines, refused, summary, with_tiny, worked
 
 from amity import Run, load, own_silos, record, run
 from amity.contract import InputError

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 import pytest
-from commands import TINY, Amity, Said, refused
+from cli.commands import TINY, Amity, Said, refused
 
 from amity import errors
 from amity.cli import running

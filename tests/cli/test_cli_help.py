@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from commands import Amity, Said, refused, worked
+from cli.commands import Amity, Said, refused, worked
 
 from amity import Run
 from amity.cli import app as cli

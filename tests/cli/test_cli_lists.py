@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Amity, refused, tree, worked
+from cli.commands import Amity, refused, tree, worked
 
 from amity import deal, load
 from amity.data import SETTINGS, SOURCES

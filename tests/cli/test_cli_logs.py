@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import TINY, Amity, refused, tree, with_tiny, worked
+from cli.commands import TINY, Amity, refused, tree, with_tiny, worked
 
 from amity.cli import app as cli
 from amity.cli import data, running
@@ -24,7 +24,7 @@ def logged(text: str) -> list[tuple[str, str, str]]:
     return [match.groups() for match in map(LINE.match, text.splitlines()) if match]  # type: ignore[misc]
 
 
-def test_commands_are_silent_by_default(amity: Amity, tmp_path: Path) -> None:
+def test_commands_are_silent_by_default(amity: Amity) -> None:
     said = amity("run", "separate", *TINY, "--out", "a")
     worked(said)
     assert logged(said.err) == []

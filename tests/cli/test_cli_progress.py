@@ -7,7 +7,7 @@ import re
 from typing import get_args
 
 import pytest
-from commands import TINY, Amity, worked
+from cli.commands import TINY, Amity, worked
 from rich.console import Console
 
 from amity import Run

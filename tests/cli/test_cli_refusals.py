@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commands import TINY, Amity, refused, tree, with_tiny
+from cli.commands import TINY, Amity, refused, tree, with_tiny
 from safetensors.torch import save_file
 
 UNKNOWN = {

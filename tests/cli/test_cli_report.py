@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import TINY, Amity, refused, tree, worked
+from cli.commands import TINY, Amity, refused, tree, worked
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from commands import TINY, Amity, lines, models, refused, summary, tree, with_tiny, worked
+from cli.commands import TINY, Amity, lines, models, refused, summary, tree, with_tiny, worked
 
 from amity import Run, record
 from amity.cli import running

@@ -11,7 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commands import MODEL_BYTES, TINY, Amity, arrays, config, lines, models, refused, summary, tree, with_tiny, worked
+from cli.commands import (
+    MODEL_BYTES,
+    TINY,
+    Amity,
+    arrays,
+    config,
+    lines,
+    models,
+    refused,
+    summary,
+    tree,
+    with_tiny,
+    worked,
+)
 from safetensors.torch import load_file
 
 from amity import deal, load, record

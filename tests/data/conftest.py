@@ -1,14 +1,13 @@
-from collections.abc import Callable
-
 import pytest
 import torch
+from data.sources import Loaded, Numbered
 
 from amity.contract import InputError, Split
 from amity.data import Source, load
 
 
 @pytest.fixture(scope="session")
-def loaded() -> Callable[[str], Source]:
+def loaded() -> Loaded:
     """A data set by name, read once; the test is skipped where its files are not at hand."""
     cache: dict[str, Source] = {}
 
@@ -26,7 +25,7 @@ def loaded() -> Callable[[str], Source]:
 
 
 @pytest.fixture(scope="session")
-def numbered() -> Callable[..., Source]:
+def numbered() -> Numbered:
     """A data set whose examples carry their own position, so that a deal can be traced back.
 
     `train` and `test` are counts per class.

@@ -69,7 +69,7 @@ def refusal(folder: Path) -> str:
     return str(caught.value)
 
 
-def test_arrays_are_weighed_before_they_are_unpacked(tmp_path, small):
+def test_arrays_are_weighed_before_they_are_unpacked(tmp_path: Path, small: None) -> None:
     path = npz_bomb(tmp_path / "a.npz")
     assert path.stat().st_size < MIB
     tracemalloc.start()
@@ -84,7 +84,7 @@ def test_arrays_are_weighed_before_they_are_unpacked(tmp_path, small):
         npz.images([path])
 
 
-def test_a_header_that_promises_more_than_there_is(tmp_path):
+def test_a_header_that_promises_more_than_there_is(tmp_path: Path) -> None:
     npz_bomb(tmp_path / "a.npz", 1, claimed=2**50, dtype="<f8")
     tracemalloc.start()
     try:
@@ -94,13 +94,13 @@ def test_a_header_that_promises_more_than_there_is(tmp_path):
         tracemalloc.stop()
 
 
-def test_one_array_without_a_name_is_not_even_read(tmp_path):
+def test_one_array_without_a_name_is_not_even_read(tmp_path: Path) -> None:
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**50},), }}".ljust(117).encode() + b"\n"
     (tmp_path / "a.npz").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
     assert "must be an npz file with named arrays, found none" in refusal(tmp_path)
 
 
-def test_the_sum_over_silos_counts(tmp_path, small):
+def test_the_sum_over_silos_counts(tmp_path: Path, small: None) -> None:
     for name in "abcdefghijkl":  # a MiB each, and labels
         np.savez_compressed(tmp_path / f"{name}.npz", x=np.zeros((16, MIB // 64), dtype=np.float32), y=[0, 1] * 8)
     text = refusal(tmp_path)
@@ -111,7 +111,7 @@ def test_the_sum_over_silos_counts(tmp_path, small):
     assert len(load(f"folder:{tmp_path}").silos) == 9
 
 
-def test_numbers_that_repeat_are_not_even_in_a_parquet_file(tmp_path, small):
+def test_numbers_that_repeat_are_not_even_in_a_parquet_file(tmp_path: Path, small: None) -> None:
     count = 400_000
     table = pa.table({"x": np.zeros(count), "z": np.zeros(count), "label": np.arange(count) % 2})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=80_000)
@@ -120,7 +120,7 @@ def test_numbers_that_repeat_are_not_even_in_a_parquet_file(tmp_path, small):
     assert len(load(f"folder:{tmp_path}", drop=["x"]).features) == 1  # what is not read takes no room
 
 
-def test_a_long_word_that_repeats_in_a_parquet_file(tmp_path, small):
+def test_a_long_word_that_repeats_in_a_parquet_file(tmp_path: Path, small: None) -> None:
     count, words = 20_000, ["a" * 2000, "b"]
     marks = pa.DictionaryArray.from_arrays(pa.array(np.arange(count, dtype=np.int32) % 2), words)
     for kind in (marks.type, pa.string(), pa.large_string()):
@@ -134,7 +134,7 @@ def test_a_long_word_that_repeats_in_a_parquet_file(tmp_path, small):
         assert pa.total_allocated_bytes() - before < 4 * MIB
 
 
-def test_words_of_parquet_are_the_words_that_were_written(tmp_path):
+def test_words_of_parquet_are_the_words_that_were_written(tmp_path: Path) -> None:
     words = [f"w{place % 7}" for place in range(700)]
     for kind in (pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int8(), pa.string())):
         table = pa.table({"x": np.arange(700.0), "label": pa.array(words).cast(kind)})
@@ -144,40 +144,40 @@ def test_words_of_parquet_are_the_words_that_were_written(tmp_path):
         assert (source.train.y == source.train.x[:, 0].long() % 7).all()
 
 
-def test_a_csv_file_takes_its_room_row_by_row(tmp_path, monkeypatch):
+def test_a_csv_file_takes_its_room_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = "".join(f"{','.join('0' * 999)},{row % 2}\n" for row in range(400))
     monkeypatch.setenv(VARIABLE, str(2 / 1024))
     (tmp_path / "a.csv").write_text(",".join(f"c{place}" for place in range(999)) + ",label\n" + rows)
     assert "a.csv must fit into 2.0 MiB" in refusal(tmp_path)
 
 
-def test_a_long_label_makes_all_labels_long(tmp_path, small):
+def test_a_long_label_makes_all_labels_long(tmp_path: Path, small: None) -> None:
     rows = "".join(f"0,{row % 2}\n" for row in range(100))
     (tmp_path / "a.csv").write_text(f"x,label\n{rows}1,{'a' * 100_000}\n")
     assert "a.csv must fit into 10.0 MiB" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("side", [10_000, 20_000])  # Pillow warns of the first, and refuses the second
-def test_an_image_of_too_many_pixels(tmp_path, side):
+def test_an_image_of_too_many_pixels(tmp_path: Path, side: int) -> None:
     png_bomb(tmp_path / "a" / "ill" / "1.png", side, side, rows=1)  # what is missing would show if it were unpacked
     text = refusal(tmp_path)
     assert f"1.png must have at most {Image.MAX_IMAGE_PIXELS:,} pixels" in text and text.endswith(": resize it")
 
 
-def test_images_are_weighed_before_they_are_unpacked(tmp_path, small):
+def test_images_are_weighed_before_they_are_unpacked(tmp_path: Path, small: None) -> None:
     png_bomb(tmp_path / "a" / "ill" / "1.png", 2000, 2000)
     assert (tmp_path / "a" / "ill" / "1.png").stat().st_size < 10_000
     assert (text := refusal(tmp_path)).startswith(f"{tmp_path}/a/ill/1.png must fit into 10.0 MiB of memory"), text
 
 
-def test_the_sum_over_images_counts(tmp_path, small):
+def test_the_sum_over_images_counts(tmp_path: Path, small: None) -> None:
     for place in range(12):  # a MiB each
         png_bomb(tmp_path / "a" / "ill" / f"{place:02}.png", 512, 512)
     png_bomb(tmp_path / "a" / "well" / "1.png", 512, 512, rows=1)
     assert "10.png must fit into 10.0 MiB" in refusal(tmp_path)
 
 
-def test_grey_images_that_get_colours_take_their_room(tmp_path, small):
+def test_grey_images_that_get_colours_take_their_room(tmp_path: Path, small: None) -> None:
     for place in range(4):
         png_bomb(tmp_path / "a" / "ill" / f"{place}.png", 512, 512)
     assert "must have two classes or more" in refusal(tmp_path)  # for which there was room
@@ -186,7 +186,7 @@ def test_grey_images_that_get_colours_take_their_room(tmp_path, small):
     assert "a must fit into 10.0 MiB" in refusal(tmp_path)  # 5 images of 3 channels
 
 
-def test_official_files_are_weighed_too(tmp_path, small):
+def test_official_files_are_weighed_too(tmp_path: Path, small: None) -> None:
     packed = tmp_path / "train-images-idx3-ubyte.gz"
     with gzip.open(packed, "wb") as stream:
         stream.write(bytes((0, 0, 8, 3)) + struct.pack(">III", MIB, 8, 8))
@@ -209,7 +209,7 @@ def test_official_files_are_weighed_too(tmp_path, small):
         cifar.packed(tarred, cifar.HUNDRED)
 
 
-def test_the_room_is_half_of_what_is_free(monkeypatch):
+def test_the_room_is_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     free = available()
     assert free is not None and 0 < free < 2**60
@@ -222,20 +222,22 @@ def test_the_room_is_half_of_what_is_free(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1", "nan"])
-def test_a_limit_that_is_none(monkeypatch, text):
+def test_a_limit_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv(VARIABLE, text)
     with pytest.raises(InputError, match=f"AMITY_MAX_DATA_GIB must be a number of GiB > 0, got '{text}'"):
         MemoryBudget()
 
 
-def test_the_limit_is_what_the_user_says(monkeypatch):
+def test_the_limit_is_what_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "1.5")
     assert MemoryBudget().limit == 1.5 * GIB
     monkeypatch.setenv(VARIABLE, "inf")
     MemoryBudget().take(2**70, "a")
 
 
-def test_a_small_file_of_gigabytes_is_refused_where_there_is_room(tmp_path, monkeypatch):
+def test_a_small_file_of_gigabytes_is_refused_where_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A millionth of a gigabyte that unpacks to 1.5: memory would suffice, but nobody has measured such numbers."""
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr("amity.data.memory.available", lambda: 64 * GIB)

@@ -11,10 +11,12 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 from amity.cli import app as cli
+from amity.config.plugins import Registry
 from amity.contract import InputError
 from amity.data import SETTINGS, SOURCES, SettingEntry, deal, load
 from amity.data.settings.registry import options_of, read, resolve
@@ -171,7 +173,17 @@ BROKEN = [
     ("group", "what", "table", "kind"),
     [("datasets", "data set", SOURCES, "SourceEntry"), ("settings", "setting", SETTINGS, "SettingEntry")],
 )
-def test_a_broken_package_is_one_line(both, install, amity, program, reason, group, what, table, kind) -> None:
+def test_a_broken_package_is_one_line(
+    both: None,
+    install: Install,
+    amity: Amity,
+    program: str | None,
+    reason: str,
+    group: str,
+    what: str,
+    table: Registry[Any],
+    kind: str,
+) -> None:
     install("broken-things", "broken", program, **{group: "thing = broken:THING"})
     assert "thing" not in table and "thing" not in list(table) and len(table) == len(table.built_in) + 1
     (line,) = table.problems()
@@ -291,7 +303,9 @@ FILES = """
 """
 
 
-def test_files_of_a_package_are_found_checked_and_decoded_anew(install: Install, tmp_path: Path, amity: Amity) -> None:
+def test_files_of_a_package_are_found_checked_and_decoded_anew(
+    install: Install, tmp_path: Path, amity: Amity, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The cache could not tell one version of a package from the next."""
     text = "1 2\n3 4\n5 6\n7 8\n"
     program = FILES.replace("SUM", hashlib.md5(text.encode()).hexdigest())
@@ -300,7 +314,7 @@ def test_files_of_a_package_are_found_checked_and_decoded_anew(install: Install,
     folder.mkdir(parents=True)
     (folder / "points.txt").write_text(text)
     assert load("points", tmp_path / "lie").train.x[0].tolist() == [2, 4]
-    sys.modules["points_data"].FACTOR = 3
+    monkeypatch.setattr(sys.modules["points_data"], "FACTOR", 3)
     source = load("points", tmp_path / "lie")
     assert source.train.x[0].tolist() == [3, 6] and source.notes == ()
     assert amity("data", "verify", "points", "--data-dir", str(tmp_path / "lie"))[1].endswith("checksum right\n")

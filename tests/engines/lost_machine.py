@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
+from typing import Any
 
 import torch
 from small import CLASSES, FEATURES, fresh_task, run, same, silos, solver_of
@@ -36,9 +38,9 @@ def wide() -> nn.Module:
 def main() -> None:
     on, at, method = fresh_task(wide), silos(), build("fedamp")
     undisturbed = run("fedamp", on=on, rounds=4)
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
     second = cluster.add_node(num_cpus=1)
-    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+    ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR)
     save = json.loads(sys.argv[1])  # whether round 1 is saved
     plan = Plan(method, on, federation_of(at, 4, 1), solver_of(method), Participation(epochs=2))
     struck: list[int] = []

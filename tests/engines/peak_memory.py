@@ -36,7 +36,7 @@ def main() -> None:
     torch.set_num_threads(1)
     rng = torch.Generator().manual_seed(0)
 
-    def silo() -> tuple[torch.Tensor, ...]:
+    def silo() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         x = torch.randn(18, 50, generator=rng)
         return x[:12], torch.arange(12) % 3, x[12:], torch.arange(6) % 3
 

@@ -109,7 +109,7 @@ def test_a_method_that_cannot_be_outlined_is_not_weighed() -> None:
         def __getattr__(self, name: str) -> Any:
             raise ValueError("a mistake of its author")
 
-    plan = plan_of("fedavg", ON)._replace(method=Strange())  # type: ignore[arg-type]
+    plan = plan_of("fedavg", ON)._replace(method=Strange())
     assert estimate(plan, silos(), engine="loop") is None
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import CLASSES, FEATURES, Hostile, Seen, batchnorm, fresh_task, run, same, silos, solver_of, task
+from small import CLASSES, FEATURES, Hostile, Seen, batchnorm, fresh_task, run, same, scores_of, silos, solver_of, task
 from torch import nn
 
 import amity
@@ -121,7 +121,7 @@ def test_quantities_are_measured_in_their_own_unit() -> None:
     on = Task(lambda: nn.Linear(FEATURES, 1), (FEATURES,), 0, dtype=torch.float64)
     here, there = both("fedavg", at=at, on=on)
     check_equal(here, there)
-    score, each = there[-1].scores[0], there[-1].each[0]
+    score, each = scores_of(there[-1])[0], there[-1].each[0]
     assert score.metrics["rmse"] == pytest.approx(each.square().mean().sqrt().item())
     assert score.loss / score.examples == pytest.approx((score.metrics["rmse"] / at[0].scale.unit) ** 2)
 
@@ -291,7 +291,7 @@ def test_a_worker_that_dies_again_and_again_ends_the_run(tmp_path: Path) -> None
 @pytest.mark.parametrize("save", [False, True])
 def test_a_lost_machine_means_that_rounds_come_again(save: bool) -> None:
     """All since the last state that was saved, on the machines that are left."""
-    command = [sys.executable, HERE / "lost_machine.py", json.dumps(save)]
+    command = [sys.executable, str(HERE / "lost_machine.py"), json.dumps(save)]
     done = subprocess.run(command, env=outside(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout[done.stdout.index('{"equal') :].splitlines()[0])
@@ -313,7 +313,9 @@ def test_the_cluster_lies_where_nobody_else_can_enter() -> None:
     """Ray makes folders that are open to all: sockets, logs, runtime environments."""
     import ray as library
 
-    session = Path(library._private.worker.global_worker.node.get_session_dir_path())
+    node = library._private.worker.global_worker.node
+    assert node is not None
+    session = Path(node.get_session_dir_path())
     folder = next(parent for parent in session.parents if parent.name.startswith("amity-"))
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert folder.parent == Path("/tmp")
@@ -507,7 +509,7 @@ def test_workers_that_wait_for_a_core_are_told_of_and_nothing_is_written(
     import ray as library
 
     monkeypatch.setattr("amity.engines.ray.hosts.PATIENCE", 0.5)
-    busy = library.remote(Busy).options(num_cpus=1).remote()
+    busy: Any = library.remote(Busy).options(num_cpus=1).remote()
     library.get(busy.begun.remote())
     told: list[tuple[int | None, int | None]] = []
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
-from small import batchnorm, copied, flat, plan_of, run, same, silo, silos, solver_of, task
+from small import Seen, batchnorm, copied, flat, plan_of, run, same, scores_of, silo, silos, solver_of, task
 from torch import Tensor, nn
 
 from amity.config.run import Participation
@@ -190,8 +190,7 @@ def test_events_count_silos_per_phase() -> None:
 def test_events_say_who_dropped_and_whose_upload_was_refused() -> None:
     seen: list[Event] = []
     toy = Toy(broken("params"), client={"turns": torch.tensor(0), "pair": torch.tensor(0)})
-    lossy = {"drop": 0.2, "drop_phase": "after"}
-    (report,) = begin(toy, rounds=1, events=seen.append, **lossy)
+    (report,) = begin(toy, rounds=1, events=seen.append, drop=0.2, drop_phase="after")
     told = {(event.what, event.silo): event.words for event in seen if event.what in ("dropped", "refused")}
     lost = {("dropped", str(i)): why for i, why in report.dropped.items() if i != 3}
     assert told == {**lost, ("refused", "3"): "upload refused: params not finite"} and len(lost) == 1
@@ -204,7 +203,7 @@ def test_rounds_are_reported_in_order_with_a_score_for_everybody() -> None:
     rounds = list(begin(build("fedavg"), participation=0.4))
     assert [report.round for report in rounds] == [1, 2, 3]
     for report in rounds:
-        assert len(report.scores) == 5 and all(score.examples == 6 for score in report.scores)
+        assert [score.examples for score in scores_of(report)] == [6] * 5
         assert set(report.epochs) == set(report.took_part) and len(report.took_part) == 2
         assert set(report.epochs.values()) == {5}  # the default
         assert {"download", "train", "aggregate", "evaluate"} == set(report.seconds)
@@ -215,7 +214,7 @@ def test_rounds_are_reported_in_order_with_a_score_for_everybody() -> None:
 def test_scores_are_those_of_the_personal_models_on_the_test_data(name: str) -> None:
     at, on = silos(), task(batchnorm)
     for report in run(name, at=at, on=on, participation=0.6):
-        for client, score in enumerate(report.scores):
+        for client, score in enumerate(scores_of(report)):
             again = on.evaluate(report.personal(client), at[client].test)
             assert torch.equal(report.each[client], again.right) and score.loss == again.loss
             assert score.main == again.main
@@ -229,7 +228,7 @@ def test_validation_scores_are_those_of_the_personal_models(name: str, engine: E
     held = [one._replace(val=Split(one.train.x[::2], one.train.y[::2])) if i % 2 else one for i, one in enumerate(at)]
     with_val, without = run(name, at=held, on=on, engine=engine), run(name, at=at, on=on, engine=engine)
     for report, plain in zip(with_val, without, strict=True):
-        for client, (score, other) in enumerate(zip(report.scores, plain.scores, strict=True)):
+        for client, (score, other) in enumerate(zip(scores_of(report), scores_of(plain), strict=True)):
             val = held[client].val
             assert score.val == (None if val is None else on.evaluate(report.personal(client), val).main)
             assert torch.equal(report.each[client], plain.each[client]) and other.val is None
@@ -243,7 +242,7 @@ def test_the_training_loss_is_that_of_the_personal_models_and_only_where_asked_f
     for report, other in zip(
         run("ditto", at=at, on=asked, engine=engine), run("ditto", at=at, on=plain, engine=engine), strict=True
     ):
-        for client, (score, without) in enumerate(zip(report.scores, other.scores, strict=True)):
+        for client, (score, without) in enumerate(zip(scores_of(report), scores_of(other), strict=True)):
             train = at[client].train
             again = asked.evaluate(report.personal(client), train).loss / len(train.y)
             assert score.train_loss == pytest.approx(again, rel=1e-5) and without.train_loss is None
@@ -265,7 +264,7 @@ def test_rounds_without_evaluation_change_nothing_else(name: str, engine: Engine
             assert same({"weights": one.weights}, {"weights": two.weights})
         assert two.bytes_eval == (0 if two.scores is None else one.bytes_eval)
         if two.scores is not None:
-            assert [score.loss for score in one.scores] == [score.loss for score in two.scores]
+            assert [score.loss for score in scores_of(one)] == [score.loss for score in two.scores]
 
 
 def test_personal_models_are_not_made_in_rounds_without_evaluation() -> None:
@@ -434,7 +433,7 @@ def echo(task: Task, client: State, down: State, turn: Turn) -> tuple[State, Sta
     return {**client, "seen": down["params"]}, {"params": torch.full((2,), float(client["place"]))}
 
 
-def kept_by(report: Round) -> list[list[float]]:
+def kept_by(report: Seen) -> list[list[float]]:
     return [client["seen"].tolist() for client in report.clients]
 
 

@@ -27,6 +27,7 @@ from amity.federation.plan import federation_of
 from amity.federation.silo import Pending, SiloSide
 from amity.learn.rows import lent, new_rows, replace_rows
 from amity.learn.task import Task
+from amity.learn.vectors import mix_models
 from amity.methods import _mixing as cloud
 from amity.methods import build
 
@@ -253,11 +254,15 @@ def test_at_most_two_matrices_and_a_block_are_alive(
 
         return looked
 
-    monkeypatch.setattr(cloud, "mix_models", looking(cloud.mix_models))
-    monkeypatch.setattr(cloud, "replace_rows", looking(cloud.replace_rows))
+    monkeypatch.setattr(cloud, "mix_models", looking(mix_models))
+    monkeypatch.setattr(cloud, "replace_rows", looking(replace_rows))
 
     def look(event: Event) -> None:
-        if event.what == "aggregated" or (event.what == "trained" and event.done in (event.total // 2, event.total)):
+        if event.what == "trained":
+            assert event.total is not None
+            if event.done in (event.total // 2, event.total):
+                peak.look()
+        elif event.what == "aggregated":
             peak.look()
 
     built = build(method, {"pool": pool})
@@ -294,7 +299,7 @@ def test_a_new_matrix_lies_where_the_one_it_is_made_from_lies(tmp_path: Path) ->
 @pytest.mark.parametrize("method", ["fedamp", "heurfedamp", "apple", "fedavg", "fedfomo", "twin", "vrlsgd"])
 @pytest.mark.parametrize("participation", [1.0, 0.6])
 def test_matrices_in_files_give_the_same_bits(method: str, participation: float, tmp_path: Path) -> None:
-    rule = {"on": task(batchnorm), "rounds": 4, "epochs": 1, "participation": participation}
+    rule: dict[str, Any] = {"on": task(batchnorm), "rounds": 4, "epochs": 1, "participation": participation}
     mapped = run(method, **rule, matrix_dir=tmp_path)
     assert equal_runs(run(method, **rule), mapped)
     kept = {key: folder_of(value) for key, value in mapped[-1].progress.server.items()}
@@ -323,14 +328,14 @@ def test_a_disk_that_fills_up_is_said_and_leaves_nothing(tmp_path: Path, monkeyp
     def full(handle: int, start: int, size: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(matrices.os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(InputError, match=r"matrix_dir needs 0.00 GiB more for models, .* \(No space left on device\)"):
         empty(rows_of(1), (2, 3), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_are_checked_before_anything_is_computed(tmp_path: Path) -> None:
-    digits = {"clients": 2, "rounds": 1, "epochs": 1}
+    digits: dict[str, Any] = {"clients": 2, "rounds": 1, "epochs": 1}
     with pytest.raises(InputError, match="matrix_dir needs a directory that exists, got .*nowhere: create it"):
         amity.run(amity.Run("fedamp", matrix_dir=str(tmp_path / "nowhere"), **digits))
     file = tmp_path / "file"
@@ -348,7 +353,7 @@ def test_folders_that_cannot_be_written_are_refused() -> None:
 
 
 def test_a_run_with_matrices_in_files_is_the_same_run(tmp_path: Path) -> None:
-    wanted = {"clients": 4, "rounds": 2, "epochs": 1, "participation": 0.5}
+    wanted: dict[str, Any] = {"clients": 4, "rounds": 2, "epochs": 1, "participation": 0.5}
     plain = amity.run(amity.Run("heurfedamp", **wanted))
     mapped = amity.run(amity.Run("heurfedamp", matrix_dir=str(tmp_path), **wanted))
     for name in plain.accuracy:

@@ -119,7 +119,7 @@ class Own(FedAMP):
 
     work: Callable[[Task, State, State, Turn], State] = lambda task, client, down, turn: train(task, down, turn)
 
-    def upload_kinds(self, task: Any, fed: Any, down: Download) -> None:
+    def upload_kinds(self, task: Any, fed: Any, down: Download) -> None:  # type: ignore[override]
         return None
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:

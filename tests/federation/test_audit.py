@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amity.errors import DamagedFile
 from amity.federation import audit as module
 from amity.federation.audit import BROKEN, MENDED, Audit, Entry, entries, line_of, verify
 
@@ -200,6 +201,19 @@ def test_lines_added_by_others_are_told(tmp_path: Path) -> None:
     assert BROKEN in {entry.what for entry in entries(path)} and verify(path)
 
 
+def test_a_line_of_another_form_is_none(tmp_path: Path) -> None:
+    path = filled(tmp_path, 1)
+    odd = line_of(entries(path)[0]._replace(round="one"))  # type: ignore[arg-type]
+    path.write_bytes(odd)
+    assert "1: it is no line of this log" in said(path)
+
+
+def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").mkdir()
+    with pytest.raises(DamagedFile, match="cannot be read"):
+        verify(tmp_path / "audit.jsonl")
+
+
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -218,6 +232,24 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     assert verify(path) == []
     for name in ("one", "two"):
         assert [entry.round for entry in entries(path) if entry.who == name] == list(range(40))
+
+
+ENDLESS = PROGRAM.replace("range(40)", "range(10**9)")
+
+
+def test_whoever_is_killed_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    for wanted in (5, 15, 25):
+        process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path), "one"], env=os.environ)
+        until = time.monotonic() + 60
+        while len(entries(path)) < wanted and time.monotonic() < until:
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+        assert len(entries(path)) >= wanted
+        Audit(path, "two").add("end")
+        assert verify(path) == []
+    assert [entry.number for entry in entries(path)] == list(range(1, len(entries(path)) + 1))
 
 
 def test_ten_thousand_lines_are_verified_in_about_a_second(tmp_path: Path) -> None:

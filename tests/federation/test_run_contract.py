@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from hypothesis import given
 from hypothesis import strategies as st
 from signed_contracts import CONTRACT, NOW, Holder, certified, contracts, with_run
@@ -100,6 +103,7 @@ def test_missing_and_unknown_keys_are_refused(key: str) -> None:
         (changed("contract", "name", to="a/b"), "a run's name is letters"),
         (changed("contract", "name", to="a\u202eb"), "letters that can be seen"),
         (changed("contract", "consortium", to="\x1b[2J"), "letters that can be seen"),
+        (changed("contract", "consortium", to=""), "a consortium's name has 1 to 80 letters"),
         (changed("contract", "layout", to="no hash"), "layout is a hash"),
         (changed("contract", "data", "shape", to=[]), "shape is a list of whole numbers from 1"),
         (changed("contract", "data", "shape", to=[4]), r"shape is \[3\], the number of features"),
@@ -144,7 +148,9 @@ def test_damaged_documents_are_refused_or_not_believed(text: str, at: int, cut: 
     assert found.contract == CONTRACT  # blanks were added, nothing else
 
 
-@pytest.mark.parametrize("change", [{"run": {}}, {"limits": Limits(turn=0)}, {"privacy": {"a": {1, 2}}}])
+@pytest.mark.parametrize(
+    "change", [{"run": {}}, {"limits": Limits(turn=0)}, {"privacy": {"a": {1, 2}}}, {"privacy": {1: 2}}]
+)
 def test_nobody_makes_a_contract_that_cannot_be_read(change: dict[str, Any]) -> None:
     with pytest.raises(RefusedContract):
         replace(CONTRACT, **change)
@@ -226,3 +232,29 @@ def test_a_signer_needs_its_own_key() -> None:
         sign(CONTRACT, ROOT.key_pem, ADMIN.pem)
     with pytest.raises(InputError, match="needs a key and a certificate in PEM"):
         sign(CONTRACT, b"", ADMIN.pem)
+
+
+def test_keys_of_other_kinds_do_not_sign() -> None:
+    odd = certified("ada@north", ROOT, role="project_admin", key=ed25519.Ed25519PrivateKey.generate())
+    with pytest.raises(InputError, match="a signer's key is RSA or EC, got Ed25519PrivateKey"):
+        sign(CONTRACT, odd.key_pem, odd.pem)
+    forged = to_json(Signed(CONTRACT, "c2lnbmVk", odd.pem.decode()))
+    with pytest.raises(RefusedContract, match="its signer's key is RSA or EC, got Ed25519PublicKey"):
+        verify(forged, ROOT.pem, NOW)
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.x509", None)
+    with pytest.raises(InputError, match=r"need the package cryptography.*pip install 'amity\[federation\]'"):
+        verify(SIGNED, ROOT.pem, NOW)
+
+
+def test_contracts_need_no_cryptography_to_be_read() -> None:
+    program = (
+        "import sys\n"
+        "from amity.federation import run_contract, policy, approvals, audit, contract_words\n"
+        "run_contract.from_json(sys.stdin.read()).contract.hash()\n"
+        "print(*sorted({'cryptography', 'torch', 'nvflare'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=SIGNED, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (0, []), done.stderr

@@ -199,7 +199,7 @@ def test_a_server_older_than_its_silos_is_told_so() -> None:
 
 def test_what_goes_wrong_is_said_by_message() -> None:
     silo, ask = side()
-    silo.plan = silo.plan._replace(method=None)
+    silo.plan = silo.plan._replace(method=None)  # type: ignore[arg-type]
     failed = silo.safely(ask)
     assert isinstance(failed, Failed) and failed.blame == "code" and "silo cedar, round 1" in failed.words
 

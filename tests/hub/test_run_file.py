@@ -73,6 +73,11 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
     assert from_json(to_json(signed)) == signed
 
 
+def test_classes_may_have_names(tmp_path: Path) -> None:
+    form = {"features": ["age", "pulse"], "labels": ["ill", "well"]}
+    assert contract_of(tmp_path, {**SMALLEST, "data": form}).data == DataForm((2,), ("ill", "well"), ("age", "pulse"))
+
+
 def test_the_layout_is_that_of_the_real_run_whatever_the_sizes(tmp_path: Path) -> None:
     contract = contract_of(tmp_path, {**SMALLEST, "run": {"method": "apple", "set": {"budget": 1}}})
     sizes = (7, 900, 31)

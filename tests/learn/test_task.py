@@ -32,7 +32,8 @@ class ConvNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = F.relu(self.norm(self.conv(x))).mean((2, 3))
-        return self.last(hidden)[:, self.order] + self.shift
+        out: Tensor = self.last(hidden)[:, self.order] + self.shift
+        return out
 
 
 def images(count: int = 6) -> Split:
@@ -181,7 +182,7 @@ class Noisy(nn.Module):
         self.layer = nn.Linear(3, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self.layer(F.dropout(x, 0.3, self.training))
+        out: Tensor = self.layer(F.dropout(x, 0.3, self.training))
         if self.training:
             out = out + torch.randn_like(out) + torch.rand(3, dtype=out.dtype) + torch.empty_like(out).normal_()
             out = out * torch.bernoulli(torch.full_like(out, 0.8))

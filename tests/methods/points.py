@@ -2,12 +2,14 @@
 
 import functools
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from hypothesis import strategies as st
 from torch import Generator, Tensor, nn
 
-from amity.contract import Data, Download, Federation, Method, Solver, Split, State, Turn
+from amity.contract import Data, Federation, Method, Solver, Split, State, Turn
 from amity.learn.streams import key_of, seed_of, stream
 from amity.learn.task import Task
 
@@ -62,9 +64,29 @@ def draws(role: str, key: int) -> Generator:
     return stream(0, role, key, 1)
 
 
-def ask(method: Method, models: Tensor, *, round: int = 1, fed: Federation | None = None) -> Download:
+class Sent(NamedTuple):
+    """A download of mixed models, and the weights that they were mixed with."""
+
+    each: dict[str, Tensor]  # [who, ...]
+    weights: Tensor  # [who, m]
+    notes: tuple[str, ...]
+    to: Callable[[int], State]  # what a receiver gets to see
+
+
+def sent_by(
+    method: Method, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator] = draws
+) -> Sent:
+    """What these clients get."""
+    down = method.download(server, who, round, rng)
+    assert down.weights is not None
+    each = {key: value for key, value in down.each.items() if isinstance(value, Tensor)}
+    assert each.keys() == down.each.keys()  # none is a pick of stored rows
+    return Sent(each, down.weights, down.notes, down.to)
+
+
+def ask(method: Method, models: Tensor, *, round: int = 1, fed: Federation | None = None) -> Sent:
     """What the clients get once the server has heard all these models."""
-    return method.download(holding(method, models, fed=fed), torch.arange(len(models)), round, draws)
+    return sent_by(method, holding(method, models, fed=fed), torch.arange(len(models)), round)
 
 
 def turn(data: Tensor, rate: float, *, round: int = 1, epochs: int = 1, batch: int = 100) -> Turn:

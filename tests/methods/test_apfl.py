@@ -16,6 +16,7 @@ from small import (
     randn,
     run,
     same,
+    scores_of,
     silos,
     task,
     turn_of,
@@ -65,7 +66,7 @@ def test_two_rounds_by_hand() -> None:
     second = [11.25, 8.25, 3.7509765625, 14.25, 8.275390625, 6.00048828125, 11.2626953125]
     assert found(two) == pytest.approx(second, abs=1e-10)
     # Evaluated with the copy it trained, not with the mean: (vbar - 8)^2 / 2.
-    assert one.scores[0].loss == pytest.approx((4.28125 - 8) ** 2 / 2, abs=1e-10)
+    assert scores_of(one)[0].loss == pytest.approx((4.28125 - 8) ** 2 / 2, abs=1e-10)
 
 
 def test_a_learnt_alpha_by_hand() -> None:
@@ -112,7 +113,7 @@ def test_apfl_2_alpha_0_is_the_trained_copy_of_fedavg() -> None:
             assert torch.equal(flat(one), flat(two))
             assert all(torch.equal(client["params"], first) for client in two.clients)  # v never moves
             if make is not batchnorm:  # whose statistics stay at the client
-                assert [score.loss for score in one.scores] == [score.loss for score in two.scores]
+                assert [score.loss for score in scores_of(one)] == [score.loss for score in scores_of(two)]
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -175,7 +176,8 @@ def test_alpha_moves_once_per_round_on_the_first_batch() -> None:
 def design(seed: int) -> Tensor:
     """Twenty examples whose H = X'X/20 has the eigenvalues 1, 1.21 and 1.44.  # [20, 3]"""
     left, right = torch.linalg.qr(randn(20, 3, seed=seed)).Q, torch.linalg.qr(randn(3, 3, seed=seed + 50)).Q
-    return 20**0.5 * left @ torch.diag(torch.tensor([1.0, 1.1, 1.2], dtype=torch.float64)) @ right
+    out: Tensor = 20**0.5 * left @ torch.diag(torch.tensor([1.0, 1.1, 1.2], dtype=torch.float64)) @ right
+    return out
 
 
 @pytest.mark.parametrize("alpha", [0.7, 0.9])
@@ -192,7 +194,7 @@ def test_on_quadratics_the_mixture_reaches_the_clients_own_optimum(alpha: float)
 
 
 def absent(report: Round) -> set[int]:
-    return set(range(len(report.scores))) - set(report.epochs)
+    return set(range(len(scores_of(report)))) - set(report.epochs)
 
 
 def test_absent_clients_keep_everything_and_lost_ones_their_training() -> None:

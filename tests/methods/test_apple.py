@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import Seen, States, batchnorm, half_square, mlp, near, randn, run, same, silos, task, turn_of
+from small import Seen, States, batchnorm, half_square, mlp, near, randn, run, same, scores_of, silos, task, turn_of
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
@@ -60,7 +60,7 @@ def loss_at(make: Callable[[], nn.Module], params: Tensor, data: Split) -> Tenso
 
 
 def personal(on: Task, state: State) -> Tensor:
-    return Apple().personal(on, state, None, None)["params"]
+    return Apple().personal(on, state, None, None)["params"]  # type: ignore[arg-type]
 
 
 def prior(at: Sequence[Silo]) -> Tensor:
@@ -100,7 +100,7 @@ def test_two_rounds_by_hand() -> None:
     second = [1.5, 2.0625, 0.640625, 1.390625, 0.359375, -0.390625, 7.21875, -0.2666015625]
     assert found(two) == pytest.approx(second, abs=1e-10)
     # Evaluated after training, with the cores that the silo holds: (w_a - 1)^2 / 2 in round 1.
-    assert one.scores[0].loss == pytest.approx(4.5, abs=1e-10)
+    assert scores_of(one)[0].loss == pytest.approx(4.5, abs=1e-10)
 
 
 def schedule(name: str, r: int, length: int) -> float:
@@ -152,7 +152,7 @@ def test_a_run_by_ordinary_autograd(settings: dict[str, Any]) -> None:
             assert near(client["cores"], held[i]) and near(client["relations"], relations[i])
             assert near(personal(on, client), relations[i] @ held[i])
             loss = loss_at(mlp, relations[i] @ held[i], at[i].test).item() * len(at[i].test.y)
-            assert abs(report.scores[i].loss - loss) < 1e-9
+            assert abs(scores_of(report)[i].loss - loss) < 1e-9
 
 
 def differences(function: Callable[[Tensor], Tensor], at: Tensor, h: float = 1e-3) -> Tensor:
@@ -287,7 +287,7 @@ def test_app_4_a_client_that_weighs_only_itself_is_separate(make: Callable[[], n
         for a, b in zip(one.clients, two.clients, strict=True):
             assert torch.equal(personal(on, a), b["params"])
             assert torch.equal(a["buffers"], b["buffers"]) and torch.equal(a["counts"], b["counts"])
-        assert [score.loss for score in one.scores] == [score.loss for score in two.scores]
+        assert [score.loss for score in scores_of(one)] == [score.loss for score in scores_of(two)]
 
 
 def fades(scheduler: Any, share: float, rounds: int) -> list[float]:
@@ -585,6 +585,7 @@ def test_by_default_the_rate_is_the_papers() -> None:
     after, _ = Apple(eta2=0.0).local(on, client, {}, turn_of(fed, at, 2, FULL))
     first = personal(on, client).requires_grad_()
     loss_at(mlp, first, at[2].train).backward()
+    assert first.grad is not None
     assert near(personal(on, after) - first.detach(), -0.1 / 4**2 * first.grad)
     assert first.grad.abs().max() > 1e-2
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from points import ask, client_at, draws, holding, message, models, point, turn, vector
+from methods.points import ask, client_at, draws, holding, message, models, point, sent_by, turn, vector
 from small import flat, near, run
 from torch import Tensor
 
@@ -135,7 +135,7 @@ def test_one_round_by_hand(p: float) -> None:
     # In order: 0 0 0.6 0.6 0.8 0.8 1 1 1. Place 8 p is 2 or 3.5, the threshold 0.6 or 0.7; only 0.8 exceeds it.
     method = FedACS(p=p)
     server = holding(method, ANGLES)
-    sent = method.download(server, torch.arange(3), 1, draws)
+    sent = sent_by(method, server, torch.arange(3), 1)
     assert near(sent.weights, torch.stack([vector(1, 0, 0), vector(0, 5, 4) / 9, vector(0, 4, 5) / 9]))
     assert near(sent.each["params"], torch.stack([vector(1, 0), vector(5, 8) / 3, vector(4, 7) / 3]))
     # Client 1 starts at u = (5, 8)/3, data with mean u + (1, 0); two plain steps of rate 0.1 halfway there:

@@ -5,13 +5,27 @@ TRIANGLE has squared distances 1 (clients 0, 1), 4 (0, 2) and 5 (1, 2); with sig
 """
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from points import HALVING, TRIANGLE, ask, client_at, draws, facts, holding, message, models, point, turn, vector
+from methods.points import (
+    HALVING,
+    TRIANGLE,
+    ask,
+    client_at,
+    draws,
+    facts,
+    holding,
+    message,
+    models,
+    point,
+    sent_by,
+    turn,
+    vector,
+)
 from small import near, run
 from torch import Tensor
 
@@ -25,9 +39,10 @@ from amity.methods.separate import Separate
 
 sigmas = st.floats(1e-2, 1e3)
 alphas = st.floats(1e-2, 10)
-functions = st.sampled_from(sorted(ATTRACTIONS))
-factors = st.sampled_from([1, 2])
-on_negatives = st.sampled_from(["shrink", "raw"])
+functions: st.SearchStrategy[Any] = st.sampled_from(sorted(ATTRACTIONS))
+factors: st.SearchStrategy[Literal[1, 2]] = st.sampled_from([1, 2])
+on_negatives: st.SearchStrategy[Literal["shrink", "raw"]] = st.sampled_from(["shrink", "raw"])
+self_weights: st.SearchStrategy[Literal["softmax"] | float] = st.one_of(st.just("softmax"), st.floats(0, 1))
 
 
 @st.composite
@@ -44,7 +59,7 @@ def theories(draw: st.DrawFn) -> FedAMP:
 
 @st.composite
 def normaliseds(draw: st.DrawFn) -> FedAMP:
-    own = draw(st.one_of(st.just("softmax"), st.floats(0, 1)))
+    own = draw(self_weights)
     return FedAMP(function=draw(functions), sigma=draw(sigmas), self_weight=own)
 
 
@@ -216,7 +231,7 @@ def test_one_round_by_hand() -> None:
     # Row 0 goes as 1, 2^-1, 2^-4; row 1 as 2^-1, 1, 2^-5; row 2 as 2^-4, 2^-5, 1.
     method = FedAMP(sigma=HALVING, attraction=2.0, alpha=4.0)
     server = holding(method, TRIANGLE)
-    sent = method.download(server, torch.arange(3), 1, draws)
+    sent = sent_by(method, server, torch.arange(3), 1)
     rows = torch.stack([vector(16, 8, 1) / 25, vector(16, 32, 1) / 49, vector(2, 1, 32) / 35])
     assert near(sent.weights, rows)
     assert near(sent.each["params"], torch.stack([vector(8, 2) / 25, vector(32, 2) / 49, vector(1, 64) / 35]))
@@ -262,7 +277,7 @@ def test_theory_weights_by_hand(factor: Any) -> None:
 
 
 # alpha = 4 / ln 2: alpha A' is 2, 1/4 and 1/8; the others' weights sum to 9/4, 17/8 and 3/8.
-STEEP = {"mode": "theory", "sigma": HALVING, "alpha": 4 * HALVING}
+STEEP: dict[str, Any] = {"mode": "theory", "sigma": HALVING, "alpha": 4 * HALVING}
 
 
 @pytest.mark.parametrize("factor", [1, 2])

@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from points import draws, facts, half_square, message, point, turn, vector
+from methods.points import draws, facts, half_square, message, point, turn, vector
+from methods.tables import sends_what_the_formula_says, trains_alone
 from small import batchnorm, copied, flat, near, run, same, silos, solver_of, task, turn_of
-from tables import sends_what_the_formula_says, trains_alone
 from torch import Tensor
 
-from amity.contract import Data, InputError, Relational, Silo, Split, State, Turn, Validating
+from amity.contract import Data, Download, InputError, Relational, Silo, Split, State, Turn, Validating
 from amity.data import Silos
 from amity.federation.plan import federation_of
 from amity.learn.streams import stream
@@ -35,6 +35,13 @@ def validated(fraction: float = 0.2) -> list[Silo]:
 def rows_of(*numbers: float) -> Tensor:
     """Models of one number each.  # [n, 1]"""
     return vector(*numbers)[:, None]
+
+
+def ids_of(down: Download) -> Tensor:
+    """Whose models the receivers get.  # [who, M]"""
+    ids = down.each["ids"]
+    assert isinstance(ids, Tensor)
+    return ids
 
 
 def judged(train: list[float], val: list[float], rate: float = 0.5) -> Turn:
@@ -63,7 +70,8 @@ def test_one_round_by_hand() -> None:
     assert near(upload["params"], vector(0.7)) and upload["ids"].tolist() == [0, 3, 4]
     assert near(upload["scores"], vector(3, 2, -5, 0))
     assert near(method.relations(state), vector(0.4, 0.6, 0, 0, 0))
-    assert torch.equal(method.personal(point(1), state, None, None)["params"], state["params"])
+    personal = method.personal(point(1), state, None, None)  # type: ignore[arg-type]
+    assert torch.equal(personal["params"], state["params"])
     # The server adds the scores to row 1 of the identity, and nothing to the others.
     server = method.init_server(point(1), facts(5))
     uploads = {key: value[None] for key, value in upload.items()}
@@ -205,7 +213,7 @@ LIKES = torch.tensor(
 def test_the_most_liked_others_are_sent() -> None:
     method = FedFomo(budget=2, epsilon=0.0)
     down = method.download(at_server(method, LIKES), torch.arange(5), 1, draws)
-    assert down.each["ids"].tolist() == [[1, 2], [2, 4], [0, 1], [2, 4], [0, 1]]
+    assert ids_of(down).tolist() == [[1, 2], [2, 4], [0, 1], [2, 4], [0, 1]]
     assert down.to(1)["params"].tolist() == [[2.0], [4.0]] and down.to(1)["ids"].tolist() == [2, 4]
     assert down.weights is None and not down.shared
 
@@ -216,7 +224,7 @@ def test_slots_are_filled_by_different_others_of_the_pool(who: list[int], epsilo
     for budget in (1, 3, 50, "all"):
         method = FedFomo(budget=budget, epsilon=epsilon, epsilon_decay=0.0)
         for round in range(1, 9):
-            ids = method.download(at_server(method, LIKES), torch.tensor(who), round, of_round(round)).each["ids"]
+            ids = ids_of(method.download(at_server(method, LIKES), torch.tensor(who), round, of_round(round)))
             assert ids.shape == (len(who), min(len(who) - 1, 99 if budget == "all" else budget))
             for me, row in zip(who, ids.tolist(), strict=True):
                 assert set(row) <= set(who) - {me} and len(set(row)) == len(row)
@@ -224,10 +232,11 @@ def test_slots_are_filled_by_different_others_of_the_pool(who: list[int], epsilo
 
 def test_the_latest_pool_is_everybody_ever_heard() -> None:
     method = FedFomo(budget="all", epsilon=0.0, pool="latest")
-    ids = method.download(at_server(method, LIKES, heard=[0, 2, 3]), torch.tensor([1, 2]), 2, draws).each["ids"]
+    ids = ids_of(method.download(at_server(method, LIKES, heard=[0, 2, 3]), torch.tensor([1, 2]), 2, draws))
     assert ids.tolist() == [[0, 2], [0, 3]]  # both get two; 1 was never heard and leaves out 3, which it likes least
-    assert method.download(at_server(method, LIKES, heard=[]), torch.arange(5), 1, draws).each["ids"].shape == (5, 0)
-    assert method.download(at_server(method, LIKES, heard=[4]), torch.arange(5), 2, draws).each["ids"].shape == (5, 0)
+    for round, heard in ((1, []), (2, [4])):
+        down = method.download(at_server(method, LIKES, heard=heard), torch.arange(5), round, draws)
+        assert ids_of(down).shape == (5, 0)
 
 
 MANY = 300
@@ -236,7 +245,7 @@ MANY = 300
 def share_not_liked_best(method: FedFomo, round: int) -> float:
     """Of many clients that like client 0 or 1 best, how many are sent another one."""
     affinity = -torch.arange(MANY, dtype=torch.float64).expand(MANY, -1)
-    chosen = method.download(at_server(method, affinity), torch.arange(MANY), round, of_round(round)).each["ids"]
+    chosen = ids_of(method.download(at_server(method, affinity), torch.arange(MANY), round, of_round(round)))
     best = torch.zeros(MANY, dtype=torch.int64)
     best[0] = 1
     return (chosen[:, 0] != best).double().mean().item()
@@ -256,7 +265,7 @@ def test_random_slots_and_ties_are_uniform() -> None:
         server = at_server(method, affinity)
         hits = torch.zeros(6, 6)
         for round in range(1, 301):
-            ids = method.download(server, torch.arange(6), round, of_round(round)).each["ids"]
+            ids = ids_of(method.download(server, torch.arange(6), round, of_round(round)))
             hits.scatter_add_(1, ids, torch.ones(ids.shape))
         assert (hits.diagonal() == 0).all() and (hits.sum(1) == 600).all()
         others = hits[~torch.eye(6, dtype=torch.bool)]  # 2 of 5 each, in 300 rounds: 120, standard deviation 8.5
@@ -269,8 +278,8 @@ def test_draws_follow_keys_not_places() -> None:
     server = at_server(method, LIKES.round(decimals=-1))  # ties too
     moved = {**server, "keys": server["keys"][order], "affinity": server["affinity"][order][:, order]}
     for round in range(1, 9):
-        ids = method.download(server, torch.arange(5), round, of_round(round)).each["ids"]
-        other = method.download(moved, torch.arange(5), round, of_round(round)).each["ids"]
+        ids = ids_of(method.download(server, torch.arange(5), round, of_round(round)))
+        other = ids_of(method.download(moved, torch.arange(5), round, of_round(round)))
         assert torch.equal(order[other].sort(1).values, ids[order])
 
 
@@ -284,7 +293,7 @@ def test_a_run_by_its_equations(settings: dict[str, Any]) -> None:
     """Every turn recomputed from the states before it; clients that are absent or lose their upload included."""
     at, on, method = validated(), task(), FedFomo(**settings)
     fed, solver = federation_of(at, 6, 1), solver_of(method)
-    lossy = {"participation": 0.8, "drop": 0.25, "drop_phase": "after"}
+    lossy: dict[str, Any] = {"participation": 0.8, "drop": 0.25, "drop_phase": "after"}
     reports = run(method, at=at, on=on, rounds=6, epochs=2, solver=solver, **lossy)
     server = method.init_server(on, fed)
     clients = [method.init_client(on, fed, i) for i in range(5)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, dropout, mlp, run, same, silos, solver_of, task, turn_of
+from small import batchnorm, dropout, mlp, run, same, scores_of, silos, solver_of, task, turn_of
 
 from amity.contract import Solver
 from amity.federation.plan import federation_of
@@ -29,7 +29,7 @@ def test_ft_1_the_global_path_is_untouched(name: str, make: Any, solver: Solver)
         assert same(one.progress.server, two.progress.server) and one.took_part == two.took_part
         assert all(same(a, b) for a, b in zip(one.clients, two.clients, strict=True))
         assert (one.bytes_up, one.bytes_down, one.bytes_eval) == (two.bytes_up, two.bytes_down, two.bytes_eval)
-        assert [s.loss for s in one.scores] != [s.loss for s in two.scores]
+        assert [s.loss for s in scores_of(one)] != [s.loss for s in scores_of(two)]
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedprox"])
@@ -41,7 +41,7 @@ def test_ft_2_no_epochs_of_fine_tuning_is_the_global_model(name: str) -> None:
         method = build(f"{name}-ft", {"ft_epochs": 0})
         tuned = run(method, on=on, at=at, rounds=ROUNDS, solver=ADAM)
         for one, two in zip(plain, tuned, strict=True):
-            assert [score.loss for score in one.scores] == [score.loss for score in two.scores]
+            assert [score.loss for score in scores_of(one)] == [score.loss for score in scores_of(two)]
             assert all(same(model, {key: one.progress.server[key] for key in model}) for model in two.models)
 
 
@@ -57,7 +57,7 @@ def test_ft_3_the_fine_tuned_model_is_the_local_copy_of_the_next_round(make: Any
         for client in after.took_part:
             assert same(models[client], copied[client])
             # What was evaluated is that model, too.
-            assert before.scores[client].loss == after.scores[client].loss
+            assert scores_of(before)[client].loss == scores_of(after)[client].loss
             compared += 1
         assert not same(models[0], models[1])
     assert compared == 3 * (ROUNDS - 1)
@@ -110,7 +110,7 @@ def test_a_local_copy_is_what_the_client_uploaded(make: Any) -> None:
             copies = torch.stack([client[key] for client in report.clients])
             mean = sizes / sizes.sum() @ copies
             assert torch.allclose(report.progress.server[key], mean, rtol=0, atol=1e-10)
-        for one, client, score in zip(at, report.clients, report.scores, strict=True):
+        for one, client, score in zip(at, report.clients, scores_of(report), strict=True):
             assert score.loss == on.evaluate(client, one.test).loss
 
 

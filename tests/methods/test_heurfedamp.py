@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from points import ask, client_at, draws, facts, holding, message, models, point, turn, vector
+from methods.points import ask, client_at, facts, holding, message, models, point, sent_by, turn, vector
 from small import near
 from torch import Tensor
 
@@ -98,7 +98,7 @@ def test_heur_8_weights_are_not_symmetric_and_the_mean_is_not_kept() -> None:
 def test_one_round_by_hand() -> None:
     method = HeurFedAMP(sigma=DOUBLING, attraction=1.0, alpha=2.0)
     server = holding(method, ANGLES)
-    sent = method.download(server, torch.arange(3), 1, draws)
+    sent = sent_by(method, server, torch.arange(3), 1)
     assert near(sent.weights, torch.stack([vector(32, 8, 1) / 41, vector(1, 4, 2) / 7, vector(1, 16, 32) / 49]))
     # u_1 = ((1, 0) + 4 (3, 4) + 2 (0, 1)) / 7 = (13, 18) / 7
     assert near(sent.each["params"], torch.stack([vector(56, 33) / 41, vector(13, 18) / 7, vector(49, 96) / 49]))
@@ -140,7 +140,7 @@ def test_similarity_of_updates_by_hand() -> None:
     server = method.init_server(point(2), facts(3))
     first = server["params"][0].clone()
     server = method.aggregate(server, torch.arange(3), message(first + ANGLES), 1)
-    sent = method.download(server, torch.arange(3), 2, draws)
+    sent = sent_by(method, server, torch.arange(3), 2)
     expected = torch.stack([vector(32, 8, 1) / 41, vector(1, 4, 2) / 7, vector(1, 16, 32) / 49])
     assert near(sent.weights, expected)
     # Models are mixed, not updates: u = w^0 + the mixed update.
@@ -152,7 +152,7 @@ def test_before_any_update_everybody_is_sent_the_first_model() -> None:
     # No update has a direction: cosines are 0 to the others and 1 to itself.
     method = HeurFedAMP(sigma=DOUBLING, similarity_on="update")
     server = method.init_server(point(2), facts(3))
-    sent = method.download(server, torch.arange(3), 1, draws)
+    sent = sent_by(method, server, torch.arange(3), 1)
     assert near(sent.weights, (torch.eye(3, dtype=torch.float64) * 31 + 1) / 34)
     assert near(sent.each["params"], server["params"])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import Seen, States, batchnorm, half_square, mlp, near, run, same, silos, task, turn_of
+from small import Seen, States, batchnorm, half_square, mlp, near, run, same, scores_of, silos, task, turn_of
 from torch import Tensor, nn
 
 from amity.config.run import Participation
@@ -86,7 +86,7 @@ def test_two_rounds_by_hand() -> None:
     assert params(one)[:, 0].tolist() == pytest.approx([1.5, 4.5], abs=1e-12)
     assert params(two)[:, 0].tolist() == pytest.approx([1.8125, 4.1875], abs=1e-12)
     # Evaluated is what the silo holds after its local steps: (1.5 - 1)^2 / 2 and (1.8125 - 1)^2 / 2.
-    assert [one.scores[0].loss, two.scores[0].loss] == pytest.approx([0.125, 0.330078125], abs=1e-12)
+    assert [scores_of(one)[0].loss, scores_of(two)[0].loss] == pytest.approx([0.125, 0.330078125], abs=1e-12)
 
 
 @pytest.mark.parametrize("lossy", [{}, {"participation": 0.6}, {"drop": 0.4}, {"drop": 0.4, "drop_phase": "after"}])
@@ -194,7 +194,8 @@ def optimum(h: Tensor, c: Tensor, attraction: float) -> Tensor:
     m = len(h)
     mean = torch.full((m, m), 1 / m, dtype=torch.float64)
     system = torch.diag(h) + attraction * (torch.eye(m, dtype=torch.float64) - mean)
-    return torch.linalg.solve(system, h * c)
+    out: Tensor = torch.linalg.solve(system, h * c)
+    return out
 
 
 def test_l2_5_the_optimum_is_where_the_expected_step_stands_still() -> None:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 import torch
-from cases import CASES, DEFAULTS, VARIANTS
+from methods.cases import CASES, DEFAULTS, VARIANTS
+from methods.tables import ALONE, bytes_of, sends_what_the_formula_says, trains_alone, wire_of
 from small import batchnorm, flat, mlp, near, run, silo, silos, task
-from tables import ALONE, bytes_of, sends_what_the_formula_says, trains_alone, wire_of
 
 from amity.contract import InputError
 from amity.learn.streams import stream

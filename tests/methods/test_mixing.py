@@ -1,12 +1,13 @@
 """What the attention methods share: state, pools, mixing, buffers, the client's proximal step."""
 
 import dataclasses
+from typing import Literal
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from points import (
+from methods.points import (
     HALVING,
     TRIANGLE,
     ask,
@@ -16,6 +17,7 @@ from points import (
     message,
     models,
     point,
+    sent_by,
     turn,
     vector,
 )
@@ -67,8 +69,8 @@ def test_recorded_weights_are_what_was_mixed(name: str, data: st.DataObject) -> 
     heard = data.draw(some_of(CLIENTS), "heard")
     who = data.draw(some_of(CLIENTS, least=1), "who")
     server = holding(method, data.draw(models(CLIENTS, CLIENTS)), heard=heard)
-    sent = method.download(server, who, 1, draws)
-    assert sent.weights is not None and sent.weights.shape == (len(who), CLIENTS)
+    sent = sent_by(method, server, who, 1)
+    assert sent.weights.shape == (len(who), CLIENTS)
     assert near(sent.each["params"], sent.weights @ server["params"])
     assert near(sent.weights.sum(1), torch.ones(len(who), dtype=torch.float64))
     pooled = set((who if pool == "active" else heard).tolist())
@@ -82,7 +84,7 @@ def test_with_an_active_pool_the_models_of_absent_clients_do_not_matter(name: st
     here, one = torch.tensor([0, 2, 3]), torch.randn(CLIENTS, 3, generator=draws("a", 0), dtype=torch.float64)
     other = one.clone()
     other[[1, 4]] = 7.0
-    sent, again = (method.download(holding(method, w), here, 1, draws) for w in (one, other))
+    sent, again = (sent_by(method, holding(method, w), here, 1) for w in (one, other))
     assert torch.equal(sent.each["params"], again.each["params"])
     assert near(sent.each["params"], ask(method, one[here]).each["params"])
 
@@ -90,7 +92,7 @@ def test_with_an_active_pool_the_models_of_absent_clients_do_not_matter(name: st
 def test_a_latest_pool_mixes_the_last_models_of_absent_clients_by_hand() -> None:
     # Client 0 alone is asked. Weights go as 2^-d^2 over itself, d^2 = 1 and 4: 16, 8 and 1 parts of 25.
     method = FedAMP(sigma=HALVING, pool="latest")
-    sent = method.download(holding(method, TRIANGLE), torch.tensor([0]), 2, draws)
+    sent = sent_by(method, holding(method, TRIANGLE), torch.tensor([0]), 2)
     assert near(sent.weights, vector(16, 8, 1)[None] / 25)
     assert near(sent.each["params"], vector(8 / 25, 2 / 25)[None])
 
@@ -100,7 +102,7 @@ def test_a_client_never_heard_sees_the_pool_and_itself_and_nobody_sees_it(name: 
     method = variant(name, pool="latest", init="independent")
     heard, who = torch.tensor([0, 1, 4]), torch.tensor([1, 2, 3])
     server = holding(method, torch.randn(CLIENTS, 3, generator=draws("b", 0), dtype=torch.float64), heard=heard)
-    weights = method.download(server, who, 2, draws).weights
+    weights = sent_by(method, server, who, 2).weights
     for row, view in zip(weights, ([0, 1, 4], [0, 1, 4, 2], [0, 1, 4, 3]), strict=True):
         # Those it sees, as a federation of their own; the row of client 1, or the newcomer's, which stands last.
         alone = ask(method, server["params"][view]).weights[1 if len(view) == 3 else -1]
@@ -115,7 +117,7 @@ def test_a_pool_of_one_leaves_the_model_as_it_is(name: str, pool: str) -> None:
     heard = torch.arange(CLIENTS) if pool == "active" else torch.tensor([], dtype=torch.int64)
     server = holding(method, torch.randn(CLIENTS, 3, generator=draws("c", 0), dtype=torch.float64), heard=heard)
     who = torch.tensor([2]) if pool == "active" else torch.tensor([1, 2, 4])
-    sent = method.download(server, who, 1, draws)
+    sent = sent_by(method, server, who, 1)
     assert torch.equal(sent.each["params"], server["params"][who])
     assert torch.equal(sent.weights, torch.eye(CLIENTS, dtype=torch.float64)[who])
 
@@ -135,6 +137,7 @@ def test_rounds_of_the_engine_mix_by_the_recorded_weights(name: str, pool: str) 
     before = method.init_server(small_task(), fed)["params"].clone()
     solver = Solver("sgd", 0.0)
     for report in run(method, rounds=6, solver=solver, epochs=1, participation=0.8, drop=0.25, drop_phase="after"):
+        assert report.weights is not None
         asked = ~report.weights.isnan().any(1)
         assert asked.sum() == 4 and len(report.took_part) == 3
         expected = before.clone()
@@ -163,7 +166,7 @@ def test_convex_rows_mix_buffers_like_parameters_and_take_the_largest_counter(na
     method = variant(name)
     who = torch.tensor([0, 2, 3, 4])
     server = method.aggregate(method.init_server(on, facts(CLIENTS)), torch.arange(CLIENTS), uploads, 1)
-    sent = method.download(server, who, 1, draws)
+    sent = sent_by(method, server, who, 1)
     assert near(sent.each["buffers"], sent.weights @ uploads["buffers"])
     for row, counts in zip(sent.weights, sent.each["counts"], strict=True):
         assert torch.equal(counts, uploads["counts"][row > 0].amax(0))
@@ -178,7 +181,7 @@ def test_buffers_stay_local_where_a_row_has_negative_weights() -> None:
     uploads["params"][:, :2] = TRIANGLE
     method = FedAMP(mode="theory", sigma=HALVING, alpha=4 * HALVING, on_negative="raw")
     server = method.aggregate(method.init_server(on, facts(3)), torch.arange(3), uploads, 1)
-    sent = method.download(server, torch.arange(3), 1, draws)
+    sent = sent_by(method, server, torch.arange(3), 1)
     assert near(sent.weights, torch.stack([vector(-10, 16, 2), vector(16, -9, 1), vector(2, 1, 5)]) / 8)
     assert torch.equal(sent.each["buffers"][:2], uploads["buffers"][:2])
     assert near(sent.each["buffers"][2], vector(0.25, 0.125, 0.625) @ uploads["buffers"])
@@ -209,7 +212,7 @@ def test_similarities_that_are_kept_are_those_of_the_models(name: str, data: st.
         assert torch.equal(server["pairs"], server["pairs"].T)
         asked = data.draw(some_of(CLIENTS, least=1), "asked")
         forgetful = {key: value for key, value in server.items() if key != "pairs"}
-        sent, again = (method.download(state, asked, round, draws) for state in (server, forgetful))
+        sent, again = (sent_by(method, state, asked, round) for state in (server, forgetful))
         assert near(sent.weights, again.weights)
 
 
@@ -275,7 +278,8 @@ def test_proximal_step_by_hand() -> None:
     client, down = message(vector(-1)[None]), message(vector(1)[None])
     client, down = ({key: value[0] for key, value in state.items()} for state in (client, down))
     go = turn(vector(2, 4)[:, None], 0.1, epochs=2)
-    for start, expected in (("cloud", 1.37), ("own", -0.075)):
+    found: dict[Literal["cloud", "own"], float] = {"cloud": 1.37, "own": -0.075}
+    for start, expected in found.items():
         state, upload = cloud.proximal_step(point(1), {**client, "kept": vector(5)}, down, go, pull=0.5, start=start)
         assert near(upload["params"], vector(expected))
         assert torch.equal(state["params"], upload["params"]) and torch.equal(state["kept"], vector(5))
@@ -301,5 +305,5 @@ def test_group_self_weights_count_the_pool_only() -> None:
         method, torch.randn(5, 2, generator=draws("g", 0), dtype=torch.float64), fed=facts(5, groups=[0, 0, 0, 1, 1])
     )
     who = torch.tensor([0, 2, 4])
-    weights = method.download(server, who, 1, draws).weights
+    weights = sent_by(method, server, who, 1).weights
     assert torch.equal(weights[torch.arange(3), who], vector(1 / 2, 1 / 2, 1))

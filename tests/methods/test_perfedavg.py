@@ -5,7 +5,23 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, dropout, flat, half_square, mlp, near, own, randn, run, same, silo, silos, task, turn_of
+from small import (
+    batchnorm,
+    dropout,
+    flat,
+    half_square,
+    mlp,
+    near,
+    own,
+    randn,
+    run,
+    same,
+    scores_of,
+    silo,
+    silos,
+    task,
+    turn_of,
+)
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
@@ -36,7 +52,8 @@ def line(features: int, loss: Any = half_square) -> Task:
 def design(seed: int) -> Tensor:
     """Twenty examples whose H = X'X/20 has the eigenvalues 1, 1.21 and 1.44.  # [20, 3]"""
     left, right = torch.linalg.qr(randn(20, 3, seed=seed)).Q, torch.linalg.qr(randn(3, 3, seed=seed + 50)).Q
-    return 20**0.5 * left @ torch.diag(torch.tensor([1.0, 1.1, 1.2], dtype=torch.float64)) @ right
+    out: Tensor = 20**0.5 * left @ torch.diag(torch.tensor([1.0, 1.1, 1.2], dtype=torch.float64)) @ right
+    return out
 
 
 def problem() -> tuple[list[Silo], list[Tensor], list[Tensor]]:
@@ -66,7 +83,7 @@ def test_a_round_by_hand(variant: Any, expected: list[float]) -> None:
     [report] = run(method, on=line(1), at=at, rounds=1, epochs=2, solver=solver)
     found = [*report.progress.server["params"], *flat(report)[:, 0]]
     assert found == pytest.approx(expected, abs=1e-10)
-    assert report.scores[0].loss == pytest.approx((expected[1] - 8) ** 2 / 2, abs=1e-10)
+    assert scores_of(report)[0].loss == pytest.approx((expected[1] - 8) ** 2 / 2, abs=1e-10)
     common = PerFedAvg(variant=variant, adapt_lr=0.5, eval_model="global")
     [report] = run(common, on=line(1), at=at, rounds=1, epochs=2, solver=solver)
     assert flat(report)[:, 0].tolist() == pytest.approx(expected[:1] * 2, abs=1e-10)
@@ -95,7 +112,8 @@ def gradient(params: Tensor, data: Split) -> Tensor:
 
 def exact_bend(params: Tensor, data: Split, direction: Tensor) -> Tensor:
     """The Hessian times the direction, by differentiating twice."""
-    return torch.autograd.functional.hvp(lambda at: loss_at(at, data), params, direction)[1]
+    product: Tensor = torch.autograd.functional.hvp(lambda at: loss_at(at, data), params, direction)[1]
+    return product
 
 
 def reference(start: Tensor, turn: Turn, adapt: float, bend: Any) -> Tensor:
@@ -143,7 +161,7 @@ def test_per_1_without_adaptation_it_is_fedavg_to_the_last_bit(make: Any, varian
         assert torch.equal(flat(one), flat(two))
         if make is not batchnorm:  # whose statistics are of b1, FedAvg's of b2
             assert same(one.progress.server, two.progress.server)
-            assert [score.loss for score in one.scores] == [score.loss for score in two.scores]
+            assert [score.loss for score in scores_of(one)] == [score.loss for score in scores_of(two)]
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1.0, 100.0])

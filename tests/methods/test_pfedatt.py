@@ -13,7 +13,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from points import HALVING, TRIANGLE, ask, client_at, draws, facts, holding, message, models, point, turn, vector
+from methods.points import (
+    HALVING,
+    TRIANGLE,
+    ask,
+    client_at,
+    draws,
+    facts,
+    holding,
+    message,
+    models,
+    point,
+    sent_by,
+    turn,
+    vector,
+)
 from small import near
 from torch import Generator, Tensor
 
@@ -188,7 +202,7 @@ def test_one_round_by_hand() -> None:
     # The others weigh 8 and 1, 8 and 16, 1 and 16: each keeps the larger, which gets what a_ii = 1/5 leaves.
     method = PFedAtt(k=2, sigma=DOUBLING, self_weight=0.2, attraction=1.0, alpha=4.0)
     server = holding(method, ANGLES)
-    sent = method.download(server, torch.arange(3), 1, draws)
+    sent = sent_by(method, server, torch.arange(3), 1)
     assert near(sent.weights, torch.stack([vector(1, 4, 0), vector(0, 1, 4), vector(0, 4, 1)]) / 5)
     # (1, 0) + 4 (3, 4), (3, 4) + 4 (0, 1) and 4 (3, 4) + (0, 1), each by 5.
     assert near(sent.each["params"], torch.stack([vector(2.6, 3.2), vector(0.6, 1.6), vector(2.4, 3.4)]))
@@ -322,11 +336,10 @@ def test_k_beyond_the_clients_is_clipped_and_said() -> None:
 def test_k_counts_within_the_pool() -> None:
     # Clients 0 and 2 only: an even share is a half. In the softmax cosine 0 weighs 1 to 32.
     method = PFedAtt(k=3, sigma=DOUBLING)
-    sent = method.download(holding(method, ANGLES), torch.tensor([0, 2]), 1, draws)
+    sent = sent_by(method, holding(method, ANGLES), torch.tensor([0, 2]), 1)
     assert near(sent.weights, torch.stack([vector(1, 0, 1), vector(1, 0, 1)]) / 2)
-    sent = dataclasses.replace(method, self_weight="softmax").download(
-        holding(method, ANGLES), torch.tensor([0, 2]), 1, draws
-    )
+    softmax = dataclasses.replace(method, self_weight="softmax")
+    sent = sent_by(softmax, holding(method, ANGLES), torch.tensor([0, 2]), 1)
     assert near(sent.weights, torch.stack([vector(32, 0, 1), vector(1, 0, 32)]) / 33)
 
 
@@ -349,9 +362,9 @@ def test_ties_follow_the_clients_not_their_places(order: list[int]) -> None:
 def test_ties_are_drawn_anew_in_each_round() -> None:
     method = PFedAtt(k=2)
     server = holding(method, torch.ones(6, 2, dtype=torch.float64))
-    rows = [method.download(server, torch.arange(6), round, of_round(round)).weights[0] for round in range(1, 30)]
+    rows = [sent_by(method, server, torch.arange(6), round, of_round(round)).weights[0] for round in range(1, 30)]
     assert (torch.stack(rows).sum(0) > 0).all()
-    again = method.download(server, torch.arange(6), 1, of_round(1)).weights[0]
+    again = sent_by(method, server, torch.arange(6), 1, of_round(1)).weights[0]
     assert torch.equal(rows[0], again)
 
 

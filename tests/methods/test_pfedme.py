@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import batchnorm, flat, mlp, near, own, quadratic, randn, run, same, silos, task, turn_of
+from small import batchnorm, flat, mlp, near, own, quadratic, randn, run, same, scores_of, silos, task, turn_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -24,7 +24,8 @@ SOME: dict[str, Any] = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"
 def design(seed: int) -> Tensor:
     """Twenty examples whose H = X'X/20 has the eigenvalues 1, 1.21 and 1.44.  # [20, 3]"""
     left, right = torch.linalg.qr(randn(20, 3, seed=seed)).Q, torch.linalg.qr(randn(3, 3, seed=seed + 50)).Q
-    return 20**0.5 * left @ torch.diag(torch.tensor([1.0, 1.1, 1.2], dtype=torch.float64)) @ right
+    out: Tensor = 20**0.5 * left @ torch.diag(torch.tensor([1.0, 1.1, 1.2], dtype=torch.float64)) @ right
+    return out
 
 
 def problem() -> tuple[list[Silo], list[Tensor], list[Tensor]]:
@@ -67,7 +68,7 @@ def test_two_rounds_by_hand() -> None:
     expected = [7.13507080078125, 6.3218994140625, 10.6343994140625]
     assert [*second.progress.server["params"], *flat(second)[:, 0]] == pytest.approx(expected, abs=1e-10)
     # Evaluated is theta, not w: (4.3125 - 8)^2 / 2.
-    assert first.scores[0].loss == pytest.approx(3.6875**2 / 2, abs=1e-10)
+    assert scores_of(first)[0].loss == pytest.approx(3.6875**2 / 2, abs=1e-10)
     bold = run(PFedMe(beta=2.0, **settings), **setting)[0]
     assert bold.progress.server["params"].item() == pytest.approx(8.71875, abs=1e-10)
 

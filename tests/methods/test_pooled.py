@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from points import point, vector
-from small import batchnorm, linear, run, same, silos, task, turn_of
+from methods.points import point, vector
+from small import batchnorm, linear, run, same, scores_of, silos, task, turn_of
 from torch import Tensor, nn
 
 import amity
@@ -66,7 +66,7 @@ def test_two_rounds_by_hand() -> None:
     begin = {**method.init_server(on, fed), "params": vector(0)}
     solver = Solver("sgd", 0.5)
     for round, want in [(1, 2.0), (2, 3.0)]:
-        down = method.download(begin, torch.arange(3), round, None)
+        down = method.download(begin, torch.arange(3), round, None)  # type: ignore[arg-type]
         sent = [
             method.local(on, {}, down.to(i), turn_of(fed, pooled, i, solver, round=round))[1]["params"]
             for i in range(3)
@@ -86,8 +86,8 @@ def test_it_is_training_in_one_place_to_the_last_bit(make: Any) -> None:
         model = train(on, model, turn_of(fed, at, 0, solver, round=report.round, epochs=2))
         for client, silo in enumerate(at):  # one model for all, judged on each silo's own tests
             assert same(report.personal(client), model)
-            assert report.scores[client].loss == on.evaluate(model, silo.test).loss
-            assert report.scores[client].examples == len(silo.test.y)
+            assert scores_of(report)[client].loss == on.evaluate(model, silo.test).loss
+            assert scores_of(report)[client].examples == len(silo.test.y)
 
 
 @pytest.mark.parametrize("make", [linear, batchnorm])

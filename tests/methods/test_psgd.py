@@ -21,6 +21,7 @@ from small import (
     mlp,
     near,
     run,
+    scores_of,
     silos,
     task,
 )
@@ -85,7 +86,7 @@ def test_three_rounds_of_mixture_by_hand() -> None:
     reports = run(method, on=line(), at=at, rounds=3, epochs=1, solver=FULL._replace(rate=0.5), start=start)
     found = [[*own_of(report)[:, 0].tolist(), shared_of(report).item()] for report in reports]
     assert found == [pytest.approx(row, abs=1e-12) for row in ([2, 6, 3], [2, 6, 3.5], [2.25, 6.25, 3.75])]
-    assert reports[2].scores[0].loss == pytest.approx(1.25**2 / 2, abs=1e-12)  # beta_a is evaluated
+    assert scores_of(reports[2])[0].loss == pytest.approx(1.25**2 / 2, abs=1e-12)  # beta_a is evaluated
 
 
 # Every objective by ordinary autograd
@@ -238,7 +239,8 @@ class Added(nn.Module):
         self.common, self.own = make(), make()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.common(x) + self.own(x)
+        out: Tensor = self.common(x) + self.own(x)
+        return out
 
 
 def added(zero: str, make: Callable[[], nn.Module] = mlp) -> Task:
@@ -277,7 +279,8 @@ def test_residual_adds_scores_where_the_model_is_linear() -> None:
     for one, two in zip(run(PSGD(Residual()), on=task(), **setting), run(PSGD(ADDED), on=on, **setting), strict=True):
         assert near(shared_of(one), shared_of(two)) and near(own_of(one), own_of(two))
         assert near(flat(one), flat(two)[:, : task().size] + flat(two)[:, task().size :])
-        assert [score.loss for score in one.scores] == pytest.approx([score.loss for score in two.scores], abs=1e-9)
+        losses, others = ([score.loss for score in scores_of(report)] for report in (one, two))
+        assert losses == pytest.approx(others, abs=1e-9)
 
 
 # PSG-3, PSG-4: mixture

@@ -21,6 +21,7 @@ from small import (
     near,
     run,
     same,
+    scores_of,
     silo,
     silos,
     squares,
@@ -50,7 +51,8 @@ def quadratic(one: Silo) -> tuple[Tensor, Tensor]:
 
 def optimum(at: Sequence[Silo]) -> Tensor:
     parts = [quadratic(one) for one in at]
-    return torch.linalg.solve(sum(h for h, _ in parts), sum(b for _, b in parts))
+    out: Tensor = torch.linalg.solve(sum(h for h, _ in parts), sum(b for _, b in parts))
+    return out
 
 
 Play = Sequence[tuple[Sequence[int], Sequence[int]]]
@@ -105,9 +107,9 @@ def test_two_rounds_by_hand() -> None:
     second = [1749 / 1024, -501 / 512, 925 / 512, 99 / 256, 103 / 64, -75 / 32]
     assert numbers(two, "params", "control") == pytest.approx(second, abs=1e-12)
     # evaluated: y_a, with (y_a - 1)^2 / 2
-    assert one.scores[0].loss == pytest.approx((7 / 16 - 1) ** 2 / 2, abs=1e-12)
+    assert scores_of(one)[0].loss == pytest.approx((7 / 16 - 1) ** 2 / 2, abs=1e-12)
     (whole,) = run(Scaffold(eval_model="global"), on=on, at=PAIR, rounds=1, epochs=2, solver=FULL)
-    assert whole.scores[0].loss == pytest.approx((39 / 32 - 1) ** 2 / 2, abs=1e-12)
+    assert scores_of(whole)[0].loss == pytest.approx((39 / 32 - 1) ** 2 / 2, abs=1e-12)
     assert whole.personal(0)["params"].tolist() == whole.personal(1)["params"].tolist() == [39 / 32]
     # eta_g = 1/2 moves x half as far, and c all the way
     (half,) = run(Scaffold(eta_g=0.5), on=on, at=PAIR, rounds=1, epochs=2, solver=FULL)

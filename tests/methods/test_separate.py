@@ -1,7 +1,7 @@
 """Separate: what a silo learns is its own affair."""
 
 import torch
-from small import batchnorm, mlp, near, relabelled, run, same, silo, silos, task
+from small import batchnorm, mlp, near, relabelled, run, same, scores_of, silo, silos, task
 from torch import nn
 from torch.nn import functional as F
 
@@ -24,7 +24,7 @@ def test_sep_1_a_clients_result_does_not_depend_on_the_others_data() -> None:
         for one, two, three in zip(before, after, alone, strict=True):
             assert same(one.clients[0], two.clients[0])
             assert same(one.clients[0], three.clients[0])
-            assert torch.equal(one.each[0], two.each[0]) and one.scores[0].loss == two.scores[0].loss
+            assert torch.equal(one.each[0], two.each[0]) and scores_of(one)[0].loss == scores_of(two)[0].loss
         assert not same(before[-1].clients[1], after[-1].clients[1])
 
 
@@ -48,7 +48,7 @@ def test_it_is_ordinary_training_with_a_fresh_optimiser_every_round() -> None:
                 expected = nn.utils.parameters_to_vector(module.parameters()).detach()
                 assert near(report.clients[client]["params"], expected)
                 loss = F.cross_entropy(module(one.test.x), one.test.y, reduction="sum").item()
-                assert abs(report.scores[client].loss - loss) < 1e-9
+                assert abs(scores_of(report)[client].loss - loss) < 1e-9
 
 
 def test_the_rate_decays_round_by_round() -> None:

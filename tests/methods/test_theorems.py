@@ -19,9 +19,8 @@ from typing import Any
 
 import pytest
 import torch
-from points import Point, ask, point
-from small import near
-from theorems import (
+from methods.points import Point, ask, point
+from methods.theorems import (
     Objective,
     Pairs,
     Server,
@@ -40,6 +39,7 @@ from theorems import (
     splitting,
     two_groups,
 )
+from small import near
 from torch import Tensor
 
 from amity.learn.streams import stream

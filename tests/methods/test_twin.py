@@ -12,9 +12,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from points import ask, client_at, draws, facts, holding, message, models, point, turn, vector
+from methods.points import ask, client_at, facts, holding, message, models, point, sent_by, turn, vector
+from methods.tables import sends_what_the_formula_says
 from small import batchnorm, flat, near, run, same, silos, task
-from tables import sends_what_the_formula_says
 from torch import Tensor
 
 import amity
@@ -145,10 +145,10 @@ def judged(data: Tensor, val: Tensor | None, rate: float = 0.5) -> Turn:
 def test_one_round_by_hand() -> None:
     method = Twin(tau=HALVING)
     server = holding(method, STAR)
-    down = method.download(server, torch.arange(3), 2, draws)
-    assert down.weights is not None and near(down.weights, BY_HAND)
+    down = sent_by(method, server, torch.arange(3), 2)
+    assert near(down.weights, BY_HAND)
     # u_0 = mean + 0.4 (4, 3) + 0.4 (4, -3) + 0.2 (-8, 0) = mean + (1.6, 0); u_2 is the mean.
-    assert near(down.each["params"], torch.tensor([[11.6, 20], [11.6, 20], [10, 20]], dtype=torch.float64))  # type: ignore[arg-type]
+    assert near(down.each["params"], torch.tensor([[11.6, 20], [11.6, 20], [10, 20]], dtype=torch.float64))
     # Client 0 learns from (13.6, 20) at rate 1/2: w = u_0 + (1, 0).
     go = judged(vector(13.6, 20)[None], vector(13, 20)[None])
     state, upload = method.local(point(2), client_at(method, STAR[0]), down.to(0), go)
@@ -179,9 +179,9 @@ def test_a_clearly_better_own_model_is_held_and_gone_on_with(judge: float, own: 
 def test_losses_are_summed_over_turns() -> None:
     method, go = Twin(), judged(vector(2)[None], vector(6)[None])
     state, _ = method.local(point(1), client_at(method, vector(7)), sent(0), go)
-    assert (state["own_loss"], state["cloud_loss"]) == (0.5, 18.0)
+    assert (state["own_loss"].item(), state["cloud_loss"].item()) == (0.5, 18.0)
     state, _ = method.local(point(1), state, sent(5), go)  # it went on from 7 to 4.5
-    assert (state["own_loss"], state["cloud_loss"]) == (0.5 + 1.5**2 / 2, 18.5)
+    assert (state["own_loss"].item(), state["cloud_loss"].item()) == (0.5 + 1.5**2 / 2, 18.5)
 
 
 DATA = torch.arange(15, dtype=torch.float64)[:, None] * 8  # 0, 8, ..., 112
@@ -248,12 +248,12 @@ def test_only_the_clients_asked_are_in_the_active_pool() -> None:
     # A fourth model would move the mean; absent, it does nothing. Two alone: halves. One alone: its own model.
     method = Twin(tau=HALVING)
     server = holding(method, torch.cat([STAR, vector(500, -300)[None]]))
-    weights = method.download(server, torch.tensor([0, 1, 2]), 2, draws).weights
-    assert weights is not None and near(weights, torch.cat([BY_HAND, torch.zeros(3, 1, dtype=torch.float64)], 1))
-    pair = method.download(server, torch.tensor([1, 3]), 2, draws)
-    assert pair.weights is not None and near(pair.weights, vector(0, 0.5, 0, 0.5).expand(2, 4))
-    alone = method.download(server, torch.tensor([2]), 2, draws)
-    assert alone.weights is not None and alone.weights.tolist() == [[0, 0, 1, 0]]
+    weights = sent_by(method, server, torch.tensor([0, 1, 2]), 2).weights
+    assert near(weights, torch.cat([BY_HAND, torch.zeros(3, 1, dtype=torch.float64)], 1))
+    pair = sent_by(method, server, torch.tensor([1, 3]), 2)
+    assert near(pair.weights, vector(0, 0.5, 0, 0.5).expand(2, 4))
+    alone = sent_by(method, server, torch.tensor([2]), 2)
+    assert alone.weights.tolist() == [[0, 0, 1, 0]]
     assert alone.each["params"][0].tolist() == STAR[2].tolist()
 
 
@@ -262,15 +262,15 @@ def test_in_the_latest_pool_all_are_seen_from_the_mean_of_those_heard() -> None:
     method = Twin(tau=HALVING, pool="latest")
     server = holding(method, torch.cat([STAR, torch.zeros(1, 2, dtype=torch.float64)]), heard=torch.arange(3))
     server = {**server, "params": server["params"].index_copy(0, torch.tensor([3]), vector(12, 20)[None])}
-    weights = method.download(server, torch.tensor([0, 3]), 2, draws).weights
-    assert weights is not None and near(weights[0], torch.cat([BY_HAND[0], vector(0)]))
+    weights = sent_by(method, server, torch.tensor([0, 3]), 2).weights
+    assert near(weights[0], torch.cat([BY_HAND[0], vector(0)]))
     # From the mean it lies at (2, 0): cosines 0.8, 0.8 and -1, so 0.8 to itself. The median of all is -0.8 and the
     # noise below it sqrt(2 * 0.04 / 6) = 0.12: chance is 0, and 0.8 is sure.
     twin = 2 ** (1 / (3 * 0.28))
     parts = vector(twin, twin, 1, twin)
     assert near(weights[1], parts / parts.sum())
-    first = method.download(method.init_server(point(2), facts(4)), torch.tensor([1, 2]), 1, draws).weights
-    assert first is not None and first.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+    first = sent_by(method, method.init_server(point(2), facts(4)), torch.tensor([1, 2]), 1).weights
+    assert first.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
 
 
 def test_a_model_at_the_mean_resembles_nobody() -> None:

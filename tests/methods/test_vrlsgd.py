@@ -9,7 +9,23 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small import PAIR, THREE, Seen, batchnorm, flat, mlp, near, run, same, silo, silos, squares, task, turn_of
+from small import (
+    PAIR,
+    THREE,
+    Seen,
+    batchnorm,
+    flat,
+    mlp,
+    near,
+    run,
+    same,
+    scores_of,
+    silo,
+    silos,
+    squares,
+    task,
+    turn_of,
+)
 from torch import Generator, Tensor
 
 from amity.contract import Download, InputError, Particular, Silo, Solver, State
@@ -35,7 +51,8 @@ def optimum(at: Sequence[Silo], weights: Sequence[float] = (1, 1, 1)) -> Tensor:
     """Of the (weighted) sum of the silos' losses."""
     parts = [quadratic(one) for one in at]
     left = sum(w * h for w, (h, _) in zip(weights, parts, strict=True))
-    return torch.linalg.solve(left, sum(w * b for w, (_, b) in zip(weights, parts, strict=True)))
+    out: Tensor = torch.linalg.solve(left, sum(w * b for w, (_, b) in zip(weights, parts, strict=True)))
+    return out
 
 
 Play = Sequence[tuple[Sequence[int], Sequence[int]]]
@@ -106,9 +123,9 @@ def test_two_rounds_by_hand() -> None:
     assert flat(two)[:, 0].tolist() == pytest.approx([925 / 512, 103 / 64], abs=1e-12)
     assert [client["delta"].item() for client in two.clients] == pytest.approx([25 / 16, -25 / 16], abs=1e-12)
     # evaluated: y_a, with (y_a - 1)^2 / 2; or x
-    assert one.scores[0].loss == pytest.approx((7 / 16 - 1) ** 2 / 2, abs=1e-12)
+    assert scores_of(one)[0].loss == pytest.approx((7 / 16 - 1) ** 2 / 2, abs=1e-12)
     (whole,) = run(VRLSGD(eval_model="global"), on=on, at=PAIR, rounds=1, epochs=2, solver=FULL)
-    assert whole.scores[0].loss == pytest.approx((39 / 32 - 1) ** 2 / 2, abs=1e-12)
+    assert scores_of(whole)[0].loss == pytest.approx((39 / 32 - 1) ** 2 / 2, abs=1e-12)
 
 
 def test_absent_and_lost_by_hand() -> None:

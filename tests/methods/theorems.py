@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
-from points import ask, draws, facts, holding, message, turn
+from methods.points import ask, draws, facts, holding, message, turn
 from torch import Tensor
 
 from amity.contract import Method, State
@@ -23,6 +23,7 @@ from amity.learn.task import Task
 from amity.learn.vectors import mix
 from amity.methods._attention import gradient_step
 from amity.methods.fedamp import FedAMP
+from amity.methods.pfedatt import PFedAtt
 
 Value = Callable[[Tensor], Tensor]
 """A function of all models at once: [..., m, d] -> [...]."""
@@ -193,15 +194,15 @@ Server = Callable[[Tensor, int, float], Tensor]
 """(W, round, step alpha) -> U"""
 
 
-def server_of(method: FedAMP, rounds: int, clients: int = 6) -> Server:
-    """FedAMP's own download, with the step that it is told.
+def server_of(method: FedAMP | PFedAtt, rounds: int, clients: int = 6) -> Server:
+    """The method's own download, with the step that it is told.
 
     The federation is planned for three times as long: the method's own schedule leaves the first third alone.
     """
     fed = facts(clients, rounds=3 * rounds)
 
     @functools.cache
-    def told(alpha: float) -> FedAMP:
+    def told(alpha: float) -> FedAMP | PFedAtt:
         return dataclasses.replace(method, alpha=alpha)
 
     return lambda w, round, alpha: ask(told(alpha), w, round=round, fed=fed).each["params"]

@@ -48,6 +48,7 @@ def test_rounding_is_no_worse_than_that_of_the_layer() -> None:
     torch.manual_seed(0)
     layer = torch.nn.Conv2d(32, 64, 5, padding=2)
     x = torch.randn(32, 32, 14, 14)
+    assert layer.bias is not None
     exact = F.relu(F.max_pool2d(F.conv2d(x.double(), layer.weight.double(), layer.bias.double(), padding=2), 2))
     direct = F.relu(F.max_pool2d(layer(x), 2))
     assert (convolve_pool_relu(layer, x) - exact).abs().max() <= 2 * (direct - exact).abs().max()

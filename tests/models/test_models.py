@@ -148,6 +148,7 @@ def test_resnet18_in_a_round_of_fedamp_has_its_statistics_mixed() -> None:
     assert not torch.equal(*kept["buffers"])
     who = torch.arange(2)
     down = method.download(kept, who, 2, lambda role, key: torch.Generator())
+    assert down.weights is not None
     for key in ("params", "buffers"):
         mixed = (down.weights.double() @ kept[key].double()).float()
         torch.testing.assert_close(down.each[key], mixed, rtol=1e-4, atol=1e-5)

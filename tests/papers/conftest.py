@@ -1,11 +1,11 @@
-"""The small experiment that tests of running use. With this file here, tests in the folders below find the helpers."""
+"""The small experiment that tests of running use."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from small_experiment import SMALL
+from papers.small_experiment import SMALL
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from synthetic import content
+from papers.synthetic import content
 
 from amity.papers import tables
 from amity.papers.outcome import Outcome, RecordedRound

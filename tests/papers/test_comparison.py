@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from made_up import outcome
-from round_by_round import plus, results, run, verdict
+from papers.made_up import outcome
+from papers.round_by_round import plus, results, run, verdict
 
 from amity.papers.comparison import Work, compare
 

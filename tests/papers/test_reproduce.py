@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_experiment import DIVERGES, SMALL, note_rounds, note_runs, stop_after_a_round
+from papers.small_experiment import DIVERGES, SMALL, note_rounds, note_runs, stop_after_a_round
 
 from amity.config.run import Run
 from amity.data.sets import fetch as fetching

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
+from papers.small_experiment import SMALL, command
 from rich.console import Console
-from small_experiment import SMALL, command
 
 from amity.cli import reproduce as cli_reproduce
 from amity.papers import outcome, spec

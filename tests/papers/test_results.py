@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import round_by_round
-from round_by_round import plus
-from synthetic import experiment, outcome
+from papers import round_by_round
+from papers.round_by_round import plus
+from papers.synthetic import experiment, outcome
 
 from amity.papers.outcome import Outcome, OutcomeContent, RecordedRound
 from amity.papers.results import Results

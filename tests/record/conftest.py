@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import pytest
-from damaged_runs import (
+from listening import recorded, run_ready
+from record.damaged_runs import (
     CASES,
     STOPPED,
     Runs,
     ready,
     stop,
 )
-from listening import recorded, run_ready
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rounds_by_hand import (
+from record.rounds_by_hand import (
     CONFIG,
     FACTS,
     MANIFEST,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damaged_runs import (
+from record.damaged_runs import (
     CASES,
     Runs,
     files_of,

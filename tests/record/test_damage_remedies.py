@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from damaged_runs import (
+from listening import recorded, run_ready
+from record.damaged_runs import (
     ROUNDS,
     STOP,
     Runs,
@@ -15,7 +16,6 @@ from damaged_runs import (
     reported,
     without_time,
 )
-from listening import recorded, run_ready
 
 from amity import record
 from amity.contract import InputError

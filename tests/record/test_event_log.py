@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from rounds_by_hand import CONFIG, FACTS, SILOS, add_round, events_of, models, record_rounds, saved_at, whole
+from record.rounds_by_hand import CONFIG, FACTS, SILOS, add_round, events_of, models, record_rounds, saved_at, whole
 
 from amity.errors import DamagedFile
 from amity.federation.events import Event

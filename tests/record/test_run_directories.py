@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rounds_by_hand import (
+from record.rounds_by_hand import (
     CONFIG,
     FACTS,
     SILOS,
@@ -135,7 +135,7 @@ def test_file_names_are_safe_and_unique(names: list[str]) -> None:
 HOLDER = """
 import sys
 from amity.record import Recorder
-from rounds_by_hand import CONFIG, FACTS, SILOS
+from record.rounds_by_hand import CONFIG, FACTS, SILOS
 recorder = Recorder.create(sys.argv[1], CONFIG, SILOS, FACTS)
 print("held", flush=True)
 sys.stdin.read()
@@ -150,7 +150,7 @@ def test_one_process_at_a_time_writes_a_run(tmp_path: Path) -> None:
         [sys.executable, "-c", HOLDER, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[1],
     )
     try:
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damaged_runs import (
+from listening import run_ready
+from record.damaged_runs import (
     ROUNDS,
     STOPPED,
     Runs,
@@ -19,7 +20,6 @@ from damaged_runs import (
     reported,
     without_time,
 )
-from listening import run_ready
 
 from amity import record
 from amity.errors import InputError

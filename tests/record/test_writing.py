@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from rounds_by_hand import (
+from record.rounds_by_hand import (
     CONFIG,
     FACTS,
     HELD,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from reported_runs import a_run
+from report.reported_runs import a_run
 
 from amity.record import Record
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from reported_runs import EVIL, GROUPS, MANIFEST, SILOS, Page, a_run
+from report.reported_runs import EVIL, GROUPS, MANIFEST, SILOS, Page, a_run
 
 from amity.contract import InputError
 from amity.record import Manifest, Record

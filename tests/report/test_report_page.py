@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 import pytest
-from reported_runs import EVIL, Page, a_run
+from report.reported_runs import EVIL, Page, a_run
 
 from amity.contract import InputError
 from amity.record import Record

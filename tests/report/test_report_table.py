@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reported_runs import Page, a_run, labels
+from report.reported_runs import Page, a_run, labels
 from rich.console import Console
 
 from amity.record import Record

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +66,15 @@ def test_columns_come_into_the_contracts_order_and_others_are_left_out(tmp_path:
     (first,) = silos_of(site(tmp_path / "a", label="finding"), FORM, RUN).silos
     (second,) = silos_of(site(tmp_path / "b", label="finding"), FORM, RUN).silos
     assert same(first, second)
+
+
+def test_both_parts_of_a_silo_have_their_columns_in_one_order(tmp_path: Path) -> None:
+    rows = patients(0)
+    write(tmp_path / "own" / "train.csv", ("pressure", "sugar", "label"), rows)
+    write(tmp_path / "own" / "test.csv", ("sugar", "label", "pressure"), [(b, y, a) for a, b, y in rows])
+    silos = silos_of(site(tmp_path, data="own"), FORM._replace(features=None), RUN)
+    (silo,) = silos.silos
+    assert torch.equal(silo.train.x, silo.test.x) and silos.features == ("pressure", "sugar")
 
 
 def test_the_contracts_list_numbers_the_labels(tmp_path: Path) -> None:
@@ -145,8 +156,7 @@ def from_factory(folder: Path, name: str) -> Site:
 def test_a_factory_gives_what_own_silos_takes(factories: Path) -> None:
     plain = FORM._replace(features=None)
     (own,) = silos_of(from_factory(factories, "arrays"), plain, RUN).silos
-    import trial_factories as made
-
+    made: Any = import_module("trial_factories")
     wanted = amity.own_silos({"north": made.arrays()})
     assert same(own, wanted.silos[0]) and own.name == "north"
     (words,) = silos_of(from_factory(factories, "worded"), plain, RUN).silos

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -18,18 +22,37 @@ from torch import nn
 
 import amity
 from amity.data import Silos
+from amity.engines.memory import Memory
 from amity.errors import LostWorker
 from amity.federation import audit
 from amity.federation.encoding import decode, encode
-from amity.federation.messages import Declined, Describe, Described, Failed, Finish, Hello, Left, Propose, Standing
-from amity.federation.reports import Progress
+from amity.federation.membership import with_member
+from amity.federation.messages import (
+    Declined,
+    Describe,
+    Described,
+    Done,
+    Failed,
+    Finish,
+    Hello,
+    Keep,
+    Left,
+    Propose,
+    Standing,
+    Train,
+    Upload,
+)
+from amity.federation.plan import Member
+from amity.federation.proposal import proposal
+from amity.federation.reports import Round
 from amity.federation.run_contract import DataForm, RunContract
 from amity.federation.server import ServerSide
-from amity.prepare import silos_of
-from amity.site.agreement import proposal
+from amity.prepare import ready, silos_of
+from amity.resolve import method_of, resolve
+from amity.site.answering import Worker
 from amity.site.config import load_site
-from amity.site.leaving import ask_to_leave
-from amity.site.worker import Worker
+from amity.site.ending import ask_to_leave
+from amity.site.predict import predict
 
 DIGITS = DataForm((1, 8, 8), tuple("0123456789"))
 
@@ -71,7 +94,7 @@ def test_a_worker_has_the_simulators_model(method: str, how: dict[str, object], 
 def test_a_worker_that_is_killed_answers_from_its_store_without_being_told_the_plan_again(tmp_path: Path) -> None:
     run = asked("scaffold", rounds=4)
     silos, folders, contract = federation(tmp_path, run, clients=2)
-    saved: list[Progress] = []
+    saved: list[Round] = []
     with Workers(folders) as children:
         plan, carrier = children.agree(contract)
         rounds = ServerSide(plan, carrier, save=saved.append).rounds()
@@ -81,7 +104,7 @@ def test_a_worker_that_is_killed_answers_from_its_store_without_being_told_the_p
             next(rounds)
         children.kill(1)
         children.start(1)
-        server = ServerSide(plan, carrier, start=saved[-1], save=saved.append)
+        server = ServerSide(plan, carrier, start=saved[-1].progress, save=saved.append)
         server.meet()
         list(server.rounds())
         server.keep()
@@ -157,10 +180,10 @@ def test_a_standing_policy_decides_and_its_limits_hold(here: Path) -> None:
         ({"consortium": "another"}, "consortium"),
         ({"name": "other"}, "brings the contract of 'other'"),
         ({"invited": ("south",)}, "does not invite silo north"),
-        ({"privacy": {"noise": 1.0}}, "promises privacy noise"),
-        ({"wire": "float16"}, "promises float16"),
+        ({"privacy": {"noise": 1.0}}, "promises noise"),
+        ({"amity": "0.0.1"}, "was made with 0.0.1"),
     ],
-    ids=["consortium", "run", "invited", "privacy", "wire"],
+    ids=["consortium", "run", "invited", "privacy", "version"],
 )
 def test_a_contract_that_does_not_hold_is_refused_before_anything_is_opened(
     change: dict[str, object], said: str, here: Path
@@ -266,18 +289,21 @@ def test_a_disk_that_is_full_is_said_and_leaves_nothing_half_written(tmp_path: P
     state = folders[0] / "state" / "runs" / "trial" / "state"
     with Workers(folders) as children:
         plan, carrier = children.agree(contract)
-        saved: list[Progress] = []
+        saved: list[Round] = []
         rounds = ServerSide(plan, carrier, save=saved.append).rounds()
         next(rounds)
         before = {path: path.read_bytes() for path in (state / "current").iterdir()}
+        accounts = [len(audit.entries(folders[0] / "state" / "audit.jsonl"))]
         for most in (18_000, 100):
             resource.prlimit(children.children[0].pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
             with pytest.raises(amity.InputError, match="silo-00 cannot write to its state folder .*File too large"):
-                list(ServerSide(plan, carrier, start=saved[-1], save=saved.append).rounds())
+                list(ServerSide(plan, carrier, start=saved[-1].progress, save=saved.append).rounds())
             assert {path: path.read_bytes() for path in (state / "current").iterdir()} == before
             assert not (state / "new").exists()
+            accounts.append(len(audit.entries(folders[0] / "state" / "audit.jsonl")))
+        assert accounts == [accounts[0], accounts[0] + 2, accounts[0] + 2]  # the first failure is in the audit
         resource.prlimit(children.children[0].pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-        server = ServerSide(plan, carrier, start=saved[-1], save=saved.append)
+        server = ServerSide(plan, carrier, start=saved[-1].progress, save=saved.append)
         server.meet()
         list(server.rounds())
         server.keep()
@@ -335,6 +361,122 @@ def test_a_model_of_ones_own_is_the_code_that_the_silo_names(here: Path) -> None
         assert isinstance(described, Described)
         document = f'{{"contract": {signed(contract)}, "roster": [{described.member}]}}'
         answers.append(ask(worker, Propose("trial", 0, 0, document)))
+        if isinstance(answers[-1], Standing):
+            assert isinstance(ask(worker, Keep("trial", 0, 0, plan_model(build))), Done)
         worker.close()
     assert isinstance(answers[0], Standing)
     assert isinstance(answers[1], Failed) and "names the model 'clinic.models:net'" in answers[1].words
+    np.savez(here / "new.npz", x=np.zeros((3, 2)))
+    assert len(predict(folder, "trial", here / "new.npz").values) == 3
+    (folder / "silo.toml").write_text((folder / "silo.toml").read_text().replace('model = "recorded_model:build"', ""))
+    with pytest.raises(amity.InputError, match="needs its code"):
+        predict(folder, "trial", here / "new.npz")
+
+
+def plan_model(build: Callable[[], nn.Module]) -> amity.Model:
+    return amity.Task(build, (2,), 2).init(torch.Generator())
+
+
+@pytest.mark.parametrize("document", ["{", "[]", '{"roster": []}', '{"contract": "", "roster": [{"name": "north"}]}'])
+def test_a_proposal_that_is_none_is_one_line(document: str, here: Path) -> None:
+    worker = Worker(load_site(recorded_site(here)))
+    answer = ask(worker, Propose("trial", 0, 0, document))
+    worker.close()
+    assert isinstance(answer, Failed) and "what is proposed cannot be read" in answer.words
+
+
+def test_a_silo_that_joins_later_is_planned_with_also_by_a_worker_that_is_started_again(tmp_path: Path) -> None:
+    """The same in one process, where silos are hosted, gives the models that count."""
+    run = asked("apple", rounds=4)
+    silos, folders, contract = federation(tmp_path, run)
+    with Workers(folders) as children:
+        *roster, newcomer = children.roster(contract)
+        plan = resolve(run, roster).plan._replace(run="trial")
+        document = proposal(signed(contract), roster)
+        for client in range(2):
+            assert isinstance(children.ask(client, Propose("trial", 0, client, document)), Standing)
+        wires = {client: partial(children.send, client) for client in range(3)}
+        server = ServerSide(plan, Memory(plan, wires=wires))
+        rounds = server.rounds()
+        next(rounds)
+        grown = proposal(signed(contract), roster, [newcomer])
+        assert isinstance(children.ask(2, Propose("trial", 0, 2, grown)), Standing)
+        assert server.join(newcomer) == 2
+        next(rounds)
+        children.kill(0)
+        children.start(0)
+        list(rounds)
+        server.keep()
+    ready_silos = ready(silos, run, *method_of(run)).silos
+    hosted = Memory(plan, dict(enumerate(ready_silos[:2])))
+    whole = ServerSide(plan, hosted)
+    rounds = whole.rounds()
+    next(rounds)
+    hosted.host(plan._replace(fed=with_member(plan.fed, newcomer)), whole.join(newcomer), ready_silos[2])
+    list(rounds)
+    whole.keep()
+    for client, folder in enumerate(folders):
+        wanted = plan.task.export_state(hosted.silos[client].delivered())
+        found = load_file(folder / "state" / "runs" / "trial" / "model.safetensors")
+        assert all(torch.equal(found[key], wanted[key]) for key in wanted), folder.name
+
+
+def test_a_newcomer_that_a_proposal_names_changes_nothing_about_a_turn_that_is_not_settled(here: Path) -> None:
+    """The server was ended after it had saved the round, and comes back with one silo more."""
+    run = asked("apple")
+    silos, folders, contract = federation(here, run)
+    workers = [Worker(load_site(folder)) for folder in folders]
+    described = [ask(worker, Describe("trial", 0, 0, signed(contract))) for worker in workers]
+    roster = [Member(**json.loads(one.member)) for one in described if isinstance(one, Described)]
+    roster = [member._replace(shape=tuple(member.shape)) for member in roster]
+    first, last = roster[:2], roster[2]
+    assert isinstance(ask(workers[0], Propose("trial", 0, 0, proposal(signed(contract), first))), Standing)
+    plan = resolve(run, first).plan
+    down = plan.method.download(plan.method.init_server(plan.task, plan.fed), torch.tensor([0, 1]), 1, no_draws)
+    assert isinstance(ask(workers[0], Train("trial", 1, 0, down.to(0))), Upload)
+    for _ in range(2):  # a proposal may come again
+        answer = ask(workers[0], Propose("trial", 0, 0, proposal(signed(contract), first, [last])))
+        assert isinstance(answer, Standing) and (answer.round, answer.pending) == (0, 1)
+    settled = ask(workers[0], Hello("trial", 1, 0, 1, "accepted"))
+    assert isinstance(settled, Standing) and (settled.round, settled.pending) == (1, None)
+    fewer = ask(workers[0], Propose("trial", 0, 0, proposal(signed(contract), first)))
+    assert isinstance(fewer, Failed) and "with another contract or roster" in fewer.words
+    for worker in workers:
+        worker.close()
+    state = load_file(folders[0] / "state" / "runs" / "trial" / "state" / "current" / "state.safetensors")
+    assert state["relations"].shape == (3,)
+
+
+def test_damage_is_told_without_the_silos_paths(here: Path) -> None:
+    run = asked("fedavg")
+    _, folders, contract = federation(here, run, clients=2)
+    folder = folders[0] / "state" / "runs" / "trial"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text("{}")
+    worker = Worker(load_site(folders[0]))
+    answer = ask(worker, Hello("trial", 0, 0))
+    worker.close()
+    assert isinstance(answer, Failed) and "STATE/runs/trial/plan.json is not as it was written" in answer.words
+    assert str(here) not in answer.words
+
+
+def no_draws(role: str, key: int) -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def test_an_answer_beyond_the_contract_is_not_given(here: Path) -> None:
+    run = asked("fedavg")
+    _, folders, contract = federation(here, run, clients=2)
+    params = next(leaving for leaving in contract.leaves if leaving.name == "params")
+    less = replace(contract, leaves=(params._replace(bytes=params.bytes - 4),))
+    worker = Worker(load_site(approved(folders[0], less)))
+    described = ask(worker, Describe("trial", 0, 0, signed(less)))
+    assert isinstance(described, Described)
+    member = Member(**{**json.loads(described.member), "shape": DIGITS.shape})
+    roster = [member, member._replace(name="silo-01")]
+    assert isinstance(ask(worker, Propose("trial", 0, 0, proposal(signed(less), roster))), Standing)
+    plan = resolve(run, roster).plan
+    down = plan.method.download(plan.method.init_server(plan.task, plan.fed), torch.tensor([0, 1]), 1, no_draws)
+    answer = ask(worker, Train("trial", 1, 0, down.to(0)))
+    assert isinstance(answer, Failed) and "nothing was sent" in answer.words
+    worker.close()

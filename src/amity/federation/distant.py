@@ -18,6 +18,7 @@ from amity.federation.carrier import Outbox
 from amity.federation.encoding import decode, encode
 from amity.federation.events import Event, Listener
 from amity.federation.messages import Answer, Failed, Left, Message, Train
+from amity.federation.narrowing import Wire, narrowed, widened
 from amity.federation.storage import PlainStorage
 from amity.federation.transport import Away, Transport
 
@@ -45,6 +46,7 @@ class Manners(NamedTuple):
     quorum: int  # uploads that a round needs
     turn: float  # seconds that an answer may take at most
     absence: float  # seconds that a run waits for those without whom it cannot go on
+    wire: Wire = "float32"  # the type of the numbers that are sent
 
 
 class Distant:
@@ -124,10 +126,10 @@ class Distant:
     ) -> Iterator[tuple[int, Answer]]:
         if not clients:
             return
-        at = {self.names[client]: client for client in clients}
+        at, wire = {self.names[client]: client for client in clients}, self._manners.wire
         made = {client: make(client) for client in clients}
         kinds = {client: type(message) for client, message in made.items()}
-        letters = {self.names[client]: encode(message) for client, message in made.items()}
+        letters = {self.names[client]: encode(narrowed(message, wire)) for client, message in made.items()}
         del made  # what is sent lies there as bytes already
         began = time.monotonic()
         seconds = {name: self._time_for(at[name], kinds[at[name]]) for name in letters}
@@ -139,7 +141,7 @@ class Distant:
             if not isinstance(received, Away):
                 key = client, kinds[client]
                 self._slowest[key] = max(self._slowest.get(key, 0.0), time.monotonic() - began)
-            answer = _read(received, run, round, client)
+            answer = widened(_read(received, run, round, client), wire)
             self._notice(name, kinds[client], answer)
             yield client, answer
         if self._transport.stopped:

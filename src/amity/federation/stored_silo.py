@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from amity.errors import DamagedFile, InputError
 from amity.federation.encoding import encode
 from amity.federation.messages import Answer, Message, Train, Upload, Verdict
 from amity.federation.plan import Plan
+from amity.federation.safe_files import swap, sync
 from amity.federation.secrets import Secret
 from amity.federation.silo import Kept, Pending, SiloSide
 
@@ -137,7 +137,7 @@ class StoredSilo(SiloSide):
             file = new / f"{name}.safetensors"
             save_file({key: value.detach().cpu().contiguous().clone() for key, value in state.items()}, file)
             sums[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-            _sync(file)
+            sync(file)
         facts = Facts(
             run=self.plan.run,
             committed=self.committed,
@@ -149,14 +149,8 @@ class StoredSilo(SiloSide):
             files=sums,
         )
         (new / FACTS).write_text(json.dumps(facts))
-        _sync(new / FACTS)
-        _sync(new)
-        current, old = self._folder / CURRENT, self._folder / OLD
-        if current.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            current.rename(old)
-        new.rename(current)
-        _sync(self._folder)
+        sync(new / FACTS)
+        swap(new, self._folder / CURRENT, self._folder / OLD)
 
     def _load(self) -> None:
         """Go on from what is on disk; from what was there before, where a crash came between two names."""
@@ -215,11 +209,3 @@ def _locked(file: Path) -> IO[bytes]:
             handle.close()
             raise InputError(f"another process holds {file.parent}: wait for it, or end it") from None
     return handle
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

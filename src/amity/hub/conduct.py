@@ -23,6 +23,7 @@ from amity.federation.events import Event, Stream
 from amity.federation.membership import grow_server, with_member
 from amity.federation.messages import Propose
 from amity.federation.plan import Plan, layout_of
+from amity.federation.proposal import proposal
 from amity.federation.reports import Progress, Round
 from amity.federation.run_contract import RunContract, from_json
 from amity.federation.server import ServerSide
@@ -34,7 +35,6 @@ from amity.hub.recording import Journal
 from amity.hub.run_file import model_of
 from amity.hub.watching import Network, Watcher
 from amity.resolve import resolve
-from amity.site.agreement import proposal
 
 CONTRACT = "contract.json"
 
@@ -120,7 +120,7 @@ class _Conducted:
         return Distant(
             names,
             self._network,
-            Manners(contract.policy, contract.quorum, contract.limits.turn, contract.limits.absence),
+            Manners(contract.policy, contract.quorum, contract.limits.turn, contract.limits.absence, contract.wire),
             introduce=lambda client: Propose(contract.name, 0, client, text),
             events=events,
             notice=self._watcher.notice,

@@ -7,15 +7,14 @@ The plan itself follows from these, as at the server.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amity import models
 from amity.errors import DamagedFile, InputError
 from amity.federation.membership import with_member
 from amity.federation.plan import Member, Plan, layout_of
+from amity.federation.proposal import members_of
 from amity.federation.run_contract import RunContract, Signed, from_json, to_json
 from amity.record.files import load_json
 from amity.record.files import replace as put
@@ -40,27 +39,15 @@ class Agreed(NamedTuple):
         """The contract."""
         return self.signed.contract
 
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All silos, by number."""
+        return *self.roster, *self.joined
 
-def proposal(contract: str, roster: Sequence[Member], joined: Sequence[Member] = ()) -> str:
-    """The document of a Propose: the text of contract.json, the roster, and who has joined since."""
-    lists = {"roster": roster, "joined": joined}
-    lines = {key: [member._asdict() for member in members] for key, members in lists.items()}
-    return json.dumps({"contract": contract, **lines})
-
-
-def read_proposal(document: str) -> tuple[str, tuple[Member, ...]]:
-    """The contract's text and the roster in the document of a Propose."""
-    try:
-        content = json.loads(document)
-        contract = content["contract"]
-        return contract if isinstance(contract, str) else json.dumps(contract), _members(content["roster"])
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        kind = type(error).__name__
-        raise InputError(f"what is proposed cannot be read ({kind}): look at who sends it, and its version") from None
-
-
-def _members(lines: Any) -> tuple[Member, ...]:
-    return tuple(Member(**{**line, "shape": tuple(line["shape"])}) for line in lines)
+    def continues(self, before: Agreed) -> bool:
+        """Whether this is what was agreed to before, with newcomers at most."""
+        same = (self.contract, self.silo, self.roster) == (before.contract, before.silo, before.roster)
+        return same and self.joined[: len(before.joined)] == before.joined
 
 
 def save(site: Site, agreed: Agreed) -> None:
@@ -83,7 +70,7 @@ def load(site: Site, run: str) -> Agreed | None:
         return None
     content = load_json(file)
     try:
-        members = _members(content["roster"]), _members(content["joined"])
+        members = members_of(content["roster"]), members_of(content["joined"])
         return Agreed(from_json(content["contract"]), int(content["silo"]), *members)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DamagedFile(

@@ -56,7 +56,11 @@ def prepared(site: Site, form: DataForm, run: Run) -> Silos:
 def silos_of(site: Site, form: DataForm, run: Run) -> Silos:
     """The silo's data, in the form of a contract."""
     with _private(site):
-        whole = _from_factory(site, form, run) if site.data is None else _from_files(site, site.data, form, run)
+        features: tuple[str, ...] = ()
+        if site.data is None:
+            whole = _from_factory(site, form, run)
+        else:
+            whole, features = _from_files(site, site.data, form, run)
         for split in (whole.train, whole.test, whole.val):
             if split is not None and tuple(split.x.shape[1:]) != form.shape:
                 raise UnfitData(
@@ -65,7 +69,7 @@ def silos_of(site: Site, form: DataForm, run: Run) -> Silos:
                 )
         silos = own_silos([_apart(whole)], classes=form.classes, data=site.name)
     (silo,) = silos.silos
-    return Silos((silo,), form.classes, site.name, "own", silos.notes, form.labels or (), features=form.features or ())
+    return Silos((silo,), form.classes, site.name, "own", silos.notes, form.labels or (), features=features)
 
 
 @contextmanager
@@ -81,7 +85,8 @@ def _private(site: Site) -> Iterator[None]:
         raise UnfitData(f"silo {site.name} cannot make its data ready ({kind}): its own log says why") from error
 
 
-def _from_files(site: Site, path: Path, form: DataForm, run: Run) -> Silo:
+def _from_files(site: Site, path: Path, form: DataForm, run: Run) -> tuple[Silo, tuple[str, ...]]:
+    """What lies in the silo's files, and the names of its columns, where it has tables."""
     parts = read_parts(path, site.label, site.drop_columns, form.features)
     if missing := sorted({name for part in parts for name in part.missing}):
         raise UnfitData(
@@ -96,7 +101,7 @@ def _from_files(site: Site, path: Path, form: DataForm, run: Run) -> Silo:
     fraction = run.test_fraction if site.test_fraction is None else site.test_fraction
     halves = splits if len(splits) == 2 else Division(run.seed, fraction).divide(splits[0], site.name)
     train, test = (Split(scale_pixels(split.x), split.y) for split in halves)
-    return Silo(site.name, train, test)
+    return Silo(site.name, train, test), parts[0].features
 
 
 def coloured(x: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -40,13 +40,20 @@ class Read(NamedTuple):
     x: Tensor
     y: Written
     label: str  # where the labels are, in words
-    missing: tuple[str, ...]  # columns that are wanted and not there
+    features: tuple[str, ...] = ()  # names of the columns of x, where it has some
+    missing: tuple[str, ...] = ()  # columns that are wanted and not there
 
 
 def read_parts(path: Path, label: str | None, drop: Sequence[str], features: Sequence[str] | None) -> list[Read]:
-    """The examples of a silo: its train and test part, or one that is still to be divided."""
-    budget = MemoryBudget()
-    return [one for piece in pieces(path) for one in _read(piece, label, drop, features, budget)]
+    """The examples of a silo: its train and test part, or one that is still to be divided.
+
+    Columns come in the order of `features`, or of the first table.
+    """
+    budget, found = MemoryBudget(), list[Read]()
+    for piece in pieces(path):
+        wanted = features if features is not None or not found else found[0].features
+        found += _read(piece, label, drop, wanted, budget)
+    return found
 
 
 def _read(
@@ -61,14 +68,15 @@ def _read(
     columns.check_dropped(str(piece.path), [header], columns.wanted(label, drop))
     table = _table(header, columns.wanted(label, drop), features)
     if table.missing:
-        return [Read(Tensor(), Written((0,)), "", table.missing)]
+        return [Read(Tensor(), Written((0,)), "", missing=table.missing)]
     silo_file.weigh(piece.path, table.columns, budget)
     (part,) = silo_file.read(piece.path, table.columns, budget)
-    return [Read(part.x[:, list(table.order)], part.y, f"column {table.columns.label_name!r}", ())]
+    names = tuple(table.columns.feature_names[place] for place in table.order)
+    return [Read(part.x[:, list(table.order)], part.y, f"column {table.columns.label_name!r}", names)]
 
 
 def _plain(part: Part, label: str) -> Read:
-    return Read(part.x, part.y, label, ())
+    return Read(part.x, part.y, label)
 
 
 def _table(header: Sequence[str], asked: columns.Wanted, features: Sequence[str] | None) -> Table:

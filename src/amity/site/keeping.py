@@ -13,7 +13,10 @@ from typing import IO
 
 from safetensors import SafetensorError
 
+from amity.contract import State
 from amity.errors import InputError, NoSpace
+from amity.federation.membership import grow_client, with_member
+from amity.federation.plan import Member
 from amity.federation.stored_silo import NEW, StoredSilo
 from amity.site.config import Site
 
@@ -33,6 +36,22 @@ class KeptSilo(StoredSilo):
     """A silo whose state lies in a folder; what is in memory counts only once it is on disk."""
 
     unsaved = False  # whether memory is ahead of the disk: then the folder has to be read again
+
+    def grow(self, member: Member) -> None:
+        """Go on in a federation with one more silo, also where it is not known yet what became of the last turn."""
+        method, task, before, *_ = self.plan
+        after = with_member(before, member)
+
+        def larger(state: State) -> State:
+            return grow_client(method, task, before, after, self.client, state)
+
+        self.state = larger(self.state)
+        if self.last is not None:
+            self.last = self.last._replace(before=larger(self.last.before), after=larger(self.last.after))
+            if self.pending is not None:
+                self.pending = self.pending._replace(after=self.last.after)
+        self.plan = self.plan._replace(fed=after)
+        self._save()
 
     def _save(self) -> None:
         try:

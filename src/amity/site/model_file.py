@@ -11,14 +11,16 @@ from typing import TypedDict
 
 from safetensors.torch import load_file, save_file
 
-from amity.contract import Model, Silo
+from amity.contract import Model
+from amity.data.silos import Silos
 from amity.federation.plan import Plan
 from amity.learn.task import Task
 from amity.record.files import load_json, replacing, to_json
 from amity.record.files import replace as put
 from amity.site.agreement import Agreed
+from amity.site.ending import MODEL
 
-WEIGHTS, FACTS = "model.safetensors", "model.json"
+WEIGHTS, FACTS = MODEL, "model.json"
 
 
 class ModelFacts(TypedDict):
@@ -38,10 +40,11 @@ class ModelFacts(TypedDict):
 
 
 def write_model(
-    folder: Path, plan: Plan, agreed: Agreed, silo: Silo, round: int, model: Model, *, pixels: bool
+    folder: Path, plan: Plan, agreed: Agreed, silos: Silos, round: int, model: Model, *, pixels: bool
 ) -> None:
     """Write the personal model where the silo's own people find it. The weights come first: facts without are none."""
     contract = agreed.contract
+    (silo,) = silos.silos
     facts = ModelFacts(
         run=contract.name,
         silo=silo.name,
@@ -51,7 +54,7 @@ def write_model(
         round=round,
         shape=list(contract.data.shape),
         labels=None if contract.data.labels is None else list(contract.data.labels),
-        features=None if contract.data.features is None else list(contract.data.features),
+        features=list(silos.features) or None,
         pixels=pixels,
         scale=list(silo.scale),
     )

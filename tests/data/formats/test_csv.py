@@ -2,6 +2,7 @@
 
 import csv
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,12 +22,14 @@ numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
     label=st.sampled_from(["label", "TARGET", "y", "Outcome", "class"]),
     place=st.integers(0, 2),
 )
-def test_a_csv_file_is_read_as_it_was_written(tmp_path_factory, rows, label, place):
+def test_a_csv_file_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[float, float, str]], label: str, place: int
+) -> None:
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         for a, b, mark in [("one", "two", label), *rows]:
-            cells = [a, b]
+            cells: list[object] = [a, b]
             cells.insert(place, mark)
             writer.writerow(cells)
     part = read(path, choose(header(path), Wanted()), MemoryBudget())

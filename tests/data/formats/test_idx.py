@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ MD5 = f"md5:{hashlib.md5(encode(IMAGES)).hexdigest()}"
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_reads_what_was_written(tmp_path: Path, pack):
+def test_reads_what_was_written(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "images"
     path.write_bytes(pack(encode(IMAGES)))
     assert np.array_equal(idx.read(path, 3, MD5), IMAGES)
@@ -44,7 +45,7 @@ def test_reads_what_was_written(tmp_path: Path, pack):
         (lambda: encode(IMAGES + 1), "md5"),
     ],
 )
-def test_damage_is_refused_in_one_line_with_the_file(tmp_path: Path, damage, reason):
+def test_damage_is_refused_in_one_line_with_the_file(tmp_path: Path, damage: Callable[[], bytes], reason: str) -> None:
     path = tmp_path / "train-images"
     path.write_bytes(damage())
     with pytest.raises(InputError, match=reason) as caught:
@@ -55,7 +56,7 @@ def test_damage_is_refused_in_one_line_with_the_file(tmp_path: Path, damage, rea
 
 @settings(max_examples=50)
 @given(content=st.binary(max_size=64))
-def test_arbitrary_content_is_an_array_or_an_input_error(content: bytes):
+def test_arbitrary_content_is_an_array_or_an_input_error(content: bytes) -> None:
     try:
         array = idx.parse(content, 1, Path("labels"))
     except InputError as error:
@@ -64,13 +65,13 @@ def test_arbitrary_content_is_an_array_or_an_input_error(content: bytes):
         assert encode(array) == content
 
 
-def test_an_unreadable_file_is_an_input_error(tmp_path: Path):
+def test_an_unreadable_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         idx.read(tmp_path, 3)
 
 
-def test_emnist_is_turned_upright():
-    arrays = {"train_images": IMAGES, "train_labels": np.arange(2)}
+def test_emnist_is_turned_upright() -> None:
+    arrays: dict[str, np.ndarray] = {"train_images": IMAGES, "train_labels": np.arange(2)}
     turned = idx.upright(arrays)
     assert turned["train_images"].shape == (2, 4, 3)
     assert turned["train_images"][1, 2, 0] == IMAGES[1, 0, 2]

@@ -4,9 +4,9 @@ import builtins
 import io
 import unicodedata
 import zipfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,13 @@ from amity.data import Source, deal, load
 X = np.arange(20, dtype=np.float32).reshape(10, 2) / 4
 Y = np.array([0, 1] * 5)
 
+Files = Mapping[str, str | bytes]
+"""Content by name."""
+
+
+class Read(Protocol):
+    def __call__(self, files: Files, **how: Any) -> Source: ...
+
 
 def table(x: np.ndarray = X, y: Any = Y, header: str = "a,b,label") -> str:
     return header + "\n" + "".join(f"{','.join(map(str, row))},{label}\n" for row, label in zip(x, y, strict=True))
@@ -28,7 +35,7 @@ def table(x: np.ndarray = X, y: Any = Y, header: str = "a,b,label") -> str:
 
 def npz(**arrays: Any) -> bytes:
     packed = io.BytesIO()
-    np.savez(packed, **{name: np.asarray(array) for name, array in arrays.items()})
+    np.savez(packed, **arrays)
     return packed.getvalue()
 
 
@@ -45,10 +52,10 @@ def picture(value: Any, size: tuple[int, int] = (4, 3), mode: str = "L", kind: s
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[..., Source]:
+def read(tmp_path: Path) -> Read:
     """The source that a folder with these files is."""
 
-    def make(files: dict[str, str | bytes], **how: Any) -> Source:
+    def make(files: Files, **how: Any) -> Source:
         for name, content in files.items():
             path = tmp_path / "silos" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +78,7 @@ EXPECTED = sorted(zip(X.tolist(), Y.tolist(), strict=True))
 HALVES = {"x_train": X[:6], "y_train": Y[:6], "x_test": X[6:], "y_test": Y[6:]}
 COLUMNS = {"a": X[:, 0], "b": X[:, 1], "label": Y}
 
-FORMS = {
+FORMS: dict[str, Files] = {
     "csv": {"north.csv": table()},
     "csv, label first": {
         "north.csv": "Label,a,b\n" + "".join(f"{y},{a},{b}\n" for (a, b), y in zip(X, Y, strict=True))
@@ -93,7 +100,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("files", FORMS.values(), ids=FORMS)
-def test_every_form_gives_the_same_silo(read, files):
+def test_every_form_gives_the_same_silo(read: Read, files: Files) -> None:
     source = read({**files, ".hidden": "", "south.csv": table()})
     assert [silo.name for silo in source.silos] == ["north", "south"]
     assert (source.classes, source.labels, source.notes) == (2, ("0", "1"), ())
@@ -105,7 +112,7 @@ def test_every_form_gives_the_same_silo(read, files):
         assert deal(source, "natural", None, 0).silos[0].test.x.tolist() == X[6:].tolist()
 
 
-def test_files_are_divided_by_seed_share_and_class(read):
+def test_files_are_divided_by_seed_share_and_class(read: Read) -> None:
     x, y = np.arange(40, dtype=np.float32)[:, None], np.arange(40) % 4
     files = {"a.npz": npz(x=x, y=y), "b.npz": npz(x=x, y=y)}
     one = deal(read(files, test_fraction=0.3), "natural", None, 0).silos
@@ -119,7 +126,7 @@ def test_files_are_divided_by_seed_share_and_class(read):
     assert torch.equal(alone[0].test.x, one[0].test.x)
 
 
-def test_classes_are_the_union_of_words(read):
+def test_classes_are_the_union_of_words(read: Read) -> None:
     source = read({"a.csv": table(y=["cat", "dog"] * 5), "b.csv": table(y=["cow", "dog"] * 5)})
     assert (source.classes, source.labels) == (3, ("cat", "cow", "dog"))
     silos = deal(source, "natural", None, 0)
@@ -127,17 +134,17 @@ def test_classes_are_the_union_of_words(read):
     assert [y for _, y in whole(source, 1)] == [1, 2] * 5
 
 
-def test_whole_numbers_are_classes_in_their_order(read):
+def test_whole_numbers_are_classes_in_their_order(read: Read) -> None:
     source = read({"a.csv": table(y=["10", "9"] * 5), "b.npz": npz(x=X, y=[-3, 10] * 5)})
     assert (source.classes, source.labels) == (3, ("-3", "9", "10"))
 
 
-def test_numbers_among_words_are_words(read):
+def test_numbers_among_words_are_words(read: Read) -> None:
     source = read({"a.csv": table(y=["1", "x"] * 5), "b.npz": npz(x=X, y=[1, 2] * 5)})
     assert source.labels == ("1", "2", "x")
 
 
-def test_fractions_are_quantities(read):
+def test_fractions_are_quantities(read: Read) -> None:
     source = read({"a.csv": table(y=[0.5, 1] * 5), "b.csv": table(y=[1, 2] * 5)})
     assert source.classes == 0 and source.labels == () and source.train.y.dtype == torch.float64
     silos = deal(source, "natural", None, 0)
@@ -163,12 +170,12 @@ def test_fractions_are_quantities(read):
         (npz(x=X, y=["02", "10"] * 5), table(y=["02", "10"] * 5), ("02", "10")),
     ],
 )  # fmt: skip
-def test_classes_are_equal_where_they_mean_the_same(read, one, other, names):
+def test_classes_are_equal_where_they_mean_the_same(read: Read, one: bytes, other: str, names: tuple[str, ...]) -> None:
     suffix = "parquet" if one.startswith(b"PAR1") else "npz"
     assert read({f"a.{suffix}": one, "b.csv": other}).labels == names
 
 
-def test_quantities_keep_their_digits(read):
+def test_quantities_keep_their_digits(read: Read) -> None:
     times = 1.7e9 + np.arange(10) + 0.5
     source = read({"a.npz": npz(x=X, y=times), "b.csv": table(y=times)})
     assert sorted([*source.train.y.tolist(), *source.test.y.tolist()]) == sorted([*times, *times])
@@ -176,7 +183,7 @@ def test_quantities_keep_their_digits(read):
         assert silo.train.y.dtype == torch.float32 and len(silo.train.y.unique()) == 8
 
 
-def test_labels_are_what_the_user_says(read):
+def test_labels_are_what_the_user_says(read: Read) -> None:
     counts = read({"a.csv": table(y=[3, 7] * 5)}, labels="quantities")
     assert counts.classes == 0 and sorted({*counts.train.y.tolist(), *counts.test.y.tolist()}) == [3.0, 7.0]
     grades = read({"a.csv": table(y=[1.5, 2] * 5)}, labels="classes")
@@ -188,7 +195,7 @@ def test_labels_are_what_the_user_says(read):
         load("digits", labels="quantities")
 
 
-def test_whole_numbers_that_hardly_repeat_are_quantities(read):
+def test_whole_numbers_that_hardly_repeat_are_quantities(read: Read) -> None:
     """As classes they would show an accuracy near 0."""
     prices = {f"{name}.csv": table(y=1000 + 7 * np.arange(10)) for name in "ab"}
     source = read(prices)
@@ -214,13 +221,15 @@ def test_whole_numbers_that_hardly_repeat_are_quantities(read):
         ([f"w{i}" for i in range(30)], 30, False),  # words are no quantities
     ],
 )
-def test_other_whole_numbers_are_classes_and_many_are_doubted(read, y, classes, said):
+def test_other_whole_numbers_are_classes_and_many_are_doubted(
+    read: Read, y: np.ndarray | list[str], classes: int, said: bool
+) -> None:
     source = read({"a.csv": table(x=np.arange(2.0 * len(y)).reshape(-1, 2) / 4, y=y)})
     assert source.classes == classes
     assert [("--labels quantities" in note) for note in source.notes] == [True] * said
 
 
-def test_bytes_are_pixels(read):
+def test_bytes_are_pixels(read: Read) -> None:
     images = np.full((10, 1, 2, 2), 255, dtype=np.uint8)
     source = read({"a.npz": npz(x=images, y=Y)})
     assert source.train.x.dtype == torch.uint8
@@ -240,7 +249,7 @@ def pictures(folder: str, **how: Any) -> dict[str, bytes]:
     }
 
 
-def test_images_in_class_folders(read):
+def test_images_in_class_folders(read: Read) -> None:
     source = read({**pictures("north"), **pictures("south/train"), **pictures("south/test")})
     assert source.labels == ("cat", "dog") and tuple(source.train.x.shape[1:]) == (1, 3, 4)
     assert [(silo.train, silo.test) for silo in source.silos] == [(5, 1), (6, 6)]
@@ -249,7 +258,7 @@ def test_images_in_class_folders(read):
             assert torch.equal(x[:, 0, 0, 0], y * 2.0 - 1)  # black cats, white dogs
 
 
-def test_colours_are_kept_where_there_are_any(read):
+def test_colours_are_kept_where_there_are_any(read: Read) -> None:
     coloured = {
         "south/cat/1.png": picture((255, 0, 51), mode="RGB"),
         "south/dog/1.png": picture((0, 255, 0, 255), mode="RGBA"),
@@ -264,12 +273,12 @@ def test_colours_are_kept_where_there_are_any(read):
 
 
 @pytest.mark.parametrize("names", [("0.5", "1.0"), ("01", "1"), ("2", "10"), ("1", "ill")])
-def test_a_folder_is_a_class_by_its_name(read, names):
+def test_a_folder_is_a_class_by_its_name(read: Read, names: tuple[str, ...]) -> None:
     source = read({f"a/{name}/{i}.png": picture(0) for name in names for i in range(3)})
     assert source.labels == names
 
 
-def test_folders_of_letters_beside_folders_of_digits(read):
+def test_folders_of_letters_beside_folders_of_digits(read: Read) -> None:
     files = {
         f"{silo}/{name}/{i}.png": picture(0)
         for silo, own in {"a": "01", "b": "xy"}.items()
@@ -279,7 +288,7 @@ def test_folders_of_letters_beside_folders_of_digits(read):
     assert read(files).labels == ("0", "1", "x", "y")
 
 
-def test_sixteen_bits_are_scaled_not_cut(read):
+def test_sixteen_bits_are_scaled_not_cut(read: Read) -> None:
     deep = Image.fromarray(np.full((3, 4), 0x8000, dtype=np.uint16))
     packed = io.BytesIO()
     deep.save(packed, "PNG")
@@ -308,7 +317,7 @@ def entry(header: str, content: bytes = b"") -> bytes:
 
 PLAIN = "is not an npz file of plain arrays, or is damaged"
 BAD = table(X, ["cat"] * 10)
-REFUSED = {
+REFUSED: dict[str, tuple[Files, str]] = {
     "nothing there": ({}, "must be a folder with one file or folder per silo"),
     "an empty folder": ({".hidden": ""}, "must hold one file or folder per silo, found nothing"),
     "another format": ({"a.csv": table(), "b.tsv": "x"}, r"b.tsv must be a silo \(npz, csv, parquet, or a folder\)"),
@@ -422,23 +431,23 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("files", "reason"), REFUSED.values(), ids=REFUSED)
-def test_refusals_name_the_file_the_rule_and_the_remedy(read, files, reason):
+def test_refusals_name_the_file_the_rule_and_the_remedy(read: Read, files: Files, reason: str) -> None:
     with pytest.raises(InputError, match=reason) as caught:
         read(files)
     assert "\n" not in str(caught.value) and ": " in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", [">f4", ">f8", np.longdouble])
-def test_numbers_of_other_machines(read, dtype):
+def test_numbers_of_other_machines(read: Read, dtype: str | type[np.longdouble]) -> None:
     assert whole(read({"north.npz": npz(x=X.astype(dtype), y=Y.astype(">i4"))})) == EXPECTED
 
 
-def test_numbered_columns_are_a_header_where_the_labels_have_a_name(read):
+def test_numbered_columns_are_a_header_where_the_labels_have_a_name(read: Read) -> None:
     assert whole(read({"north.csv": table(header="0,1,label")})) == EXPECTED
 
 
 @pytest.mark.parametrize("name", ["दिल्ली", "Zu\u0308rich"])
-def test_names_of_any_script(read, name):
+def test_names_of_any_script(read: Read, name: str) -> None:
     (silo,) = read({f"{name}.csv": table()}).silos
     assert silo.name == unicodedata.normalize("NFC", name)
 
@@ -446,7 +455,7 @@ def test_names_of_any_script(read, name):
 @pytest.mark.parametrize(
     ("method", "name"), [("is_dir", "a"), ("is_file", "a"), ("iterdir", "cat"), ("is_file", "0.png")]
 )
-def test_what_may_not_be_read_is_named(read, monkeypatch, method, name):
+def test_what_may_not_be_read_is_named(read: Read, monkeypatch: pytest.MonkeyPatch, method: str, name: str) -> None:
     real = getattr(Path, method)
 
     def forbidden(path: Path, *rest: Any, **more: Any) -> Any:
@@ -465,7 +474,9 @@ def test_what_may_not_be_read_is_named(read, monkeypatch, method, name):
     ("files", "module", "extra"),
     [({"a.parquet": parquet(**COLUMNS)}, "pyarrow", "parquet"), (pictures("a"), "PIL", "images")],
 )
-def test_what_is_not_installed_is_named(read, monkeypatch, files, module, extra):
+def test_what_is_not_installed_is_named(
+    read: Read, monkeypatch: pytest.MonkeyPatch, files: Files, module: str, extra: str
+) -> None:
     real = builtins.__import__
 
     def without(name: str, *rest: Any, **more: Any) -> Any:

@@ -1,6 +1,8 @@
 """A federation's data: validation parts, the manifest, and a user's own arrays."""
 
 import json
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,19 +10,23 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 from amity.contract import InputError, Silo, Split
 from amity.data import Silos, own_silos
+from amity.data.own.tensors import Array
+
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def arrays(n=6, features=3, classes=2):
+def arrays(n: int = 6, features: int = 3, classes: int = 2) -> Arrays:
     x = np.arange(n * features, dtype=np.float32).reshape(n, features)
     y = np.arange(n) % classes
     return x, y, x.copy(), y.copy()
 
 
-def test_arrays_become_tensors():
+def test_arrays_become_tensors() -> None:
     x, y, x_test, y_test = arrays()
     silos = own_silos({"north": (x, y, x_test, y_test), "south": (x.tolist(), y.tolist(), x_test, y_test)})
     assert (silos.classes, silos.shape, silos.sizes) == (2, (3,), (6, 6))
@@ -32,7 +38,7 @@ def test_arrays_become_tensors():
     assert (north.name, north.val, north.group) == ("north", None, None)
 
 
-def test_user_arrays_stay_their_own():
+def test_user_arrays_stay_their_own() -> None:
     x, y, x_test, y_test = arrays()
     x.flags.writeable = False
     silos = own_silos({"a": (x, y, x_test, y_test)})
@@ -41,20 +47,20 @@ def test_user_arrays_stay_their_own():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.uint8])
-def test_accepted_features_are_kept_as_float32(dtype):
+def test_accepted_features_are_kept_as_float32(dtype: type[np.generic]) -> None:
     x, y, *_ = arrays()
     silo = own_silos({"a": (x.astype(dtype), y, x.astype(dtype), y)}).silos[0]
     assert silo.train.x.dtype == torch.float32 and silo.train.x.tolist() == x.tolist()
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64, bool])
-def test_labels_of_any_whole_type(dtype):
+def test_labels_of_any_whole_type(dtype: type[np.generic] | type[bool]) -> None:
     x, y, *_ = arrays()
     silo = own_silos({"a": (x, y.astype(dtype), x, y.astype(dtype))}).silos[0]
     assert silo.train.y.dtype == torch.int64 and silo.train.y.tolist() == y.tolist()
 
 
-def test_silos_are_accepted_as_they_are():
+def test_silos_are_accepted_as_they_are() -> None:
     x, y = torch.randn(4, 2, requires_grad=True), torch.tensor([0, 1, 2, 0])
     silo = Silo("a", Split(x, y), Split(x, y), val=Split(x, y), group=3)
     made = own_silos([silo], classes=5, data="mine")
@@ -63,13 +69,14 @@ def test_silos_are_accepted_as_they_are():
     assert not made.silos[0].train.x.requires_grad
 
 
-def test_silos_may_hold_arrays():
+def test_silos_may_hold_arrays() -> None:
     x, y, *_ = arrays()
-    made = own_silos([Silo("a", Split(x, y), Split(x, y))]).silos[0]
+    part = Split(x, y)  # type: ignore[arg-type]
+    made = own_silos([Silo("a", part, part)]).silos[0]
     assert isinstance(made.train.x, torch.Tensor) and made.test.y.tolist() == y.tolist()
 
 
-def spoilt(**changes):
+def spoilt(**changes: Any) -> dict[str, Any]:
     """The arrays of one silo with some replaced."""
     parts = dict(zip(("x", "y", "x_test", "y_test"), arrays(), strict=True)) | changes
     return {"good": arrays(), "bad": tuple(parts.values())}
@@ -127,13 +134,13 @@ VIOLATIONS = {
         ({"a": arrays()[:2]}, {"test_fraction": "x"}, "> 0 and < 1, got 'x'"),
     ],
 )
-def test_arguments_of_another_kind_are_refused(silos, words, reason):
+def test_arguments_of_another_kind_are_refused(silos: Any, words: dict[str, Any], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         own_silos(silos, **words)
 
 
 @pytest.mark.parametrize(("silos", "reason"), VIOLATIONS.values(), ids=VIOLATIONS)
-def test_violations_name_the_silo_the_rule_and_the_remedy(silos, reason):
+def test_violations_name_the_silo_the_rule_and_the_remedy(silos: Any, reason: str) -> None:
     with pytest.raises(InputError, match=reason) as caught:
         own_silos(silos)
     assert "\n" not in str(caught.value) and ": " in str(caught.value)
@@ -155,17 +162,17 @@ WORDS = ["ill", "well"] * 3
         (["ill", ""] * 3, "'bad': labels row 1 must have a label, found ''"),
     ],
 )
-def test_labels_that_do_not_go_with_words(y, reason):
+def test_labels_that_do_not_go_with_words(y: Array, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         own_silos({"good": (X, WORDS), "bad": (X, y)})
 
 
-def test_truth_goes_with_its_words():
+def test_truth_goes_with_its_words() -> None:
     made = own_silos({"a": (X, torch.tensor([True, False] * 3)), "b": (X, ["True", "False"] * 3)})
     assert made.labels == ("False", "True")
 
 
-def test_labels_must_fit_the_classes_given():
+def test_labels_must_fit_the_classes_given() -> None:
     with pytest.raises(InputError, match="'bad', test: labels must be 0 to 1, got 2"):
         own_silos(spoilt(y_test=Y + 1), classes=2)
     with pytest.raises(InputError, match="at least 1 class, or 0 for quantities, got -1"):
@@ -179,13 +186,20 @@ def numbered(y: list[int], name: str = "a") -> Silos:
     return own_silos([Silo(name, Split(x, labels), Split(x, labels))])
 
 
+def set_aside(silos: Silos, place: int = 0) -> Tensor:
+    """A silo's validation examples."""
+    val = silos.silos[place].val
+    assert val is not None
+    return val.x
+
+
 @settings(max_examples=60)
 @given(
     y=st.lists(st.integers(0, 4), min_size=2, max_size=60),
     fraction=st.floats(0.01, 0.9),
     seed=st.integers(0, 2**31),
 )
-def test_validation_is_a_stratified_part_of_the_training_data(y, fraction, seed):
+def test_validation_is_a_stratified_part_of_the_training_data(y: list[int], fraction: float, seed: int) -> None:
     whole = numbered(y)
     count = max(1, round(fraction * len(y)))
     if count >= len(y):
@@ -202,47 +216,47 @@ def test_validation_is_a_stratified_part_of_the_training_data(y, fraction, seed)
     assert silo.test is whole.silos[0].test
 
 
-def test_validation_follows_the_silo_not_its_place():
+def test_validation_follows_the_silo_not_its_place() -> None:
     y = [0, 1] * 20
-    alone = numbered(y, "b").with_validation(0.25, seed=1).silos[0]
+    alone = numbered(y, "b").with_validation(0.25, seed=1)
     among = own_silos([numbered(y, "a").silos[0], numbered(y, "b").silos[0]]).with_validation(0.25, seed=1)
-    assert torch.equal(alone.val.x, among.silos[1].val.x)
-    assert not torch.equal(among.silos[0].val.x, among.silos[1].val.x)
-    assert not torch.equal(numbered(y, "b").with_validation(0.25, seed=2).silos[0].val.x, alone.val.x)
+    assert torch.equal(set_aside(alone), set_aside(among, 1))
+    assert not torch.equal(set_aside(among), set_aside(among, 1))
+    assert not torch.equal(set_aside(numbered(y, "b").with_validation(0.25, seed=2)), set_aside(alone))
 
 
-def test_every_example_is_as_likely_to_be_set_aside():
+def test_every_example_is_as_likely_to_be_set_aside() -> None:
     y = [0] * 7 + [1] * 3
     hits = torch.zeros(10)
     for seed in range(400):
-        hits[numbered(y).with_validation(0.3, seed).silos[0].val.x.flatten().long()] += 1
+        hits[set_aside(numbered(y).with_validation(0.3, seed)).flatten().long()] += 1
     assert (hits - 120).abs().max() < 5 * (400 * 0.3 * 0.7) ** 0.5  # five standard deviations
 
 
-def test_no_validation_changes_nothing():
+def test_no_validation_changes_nothing() -> None:
     silos = numbered([0, 1])
     assert silos.with_validation(0, seed=0) is silos
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1, 1.5, float("nan")])
-def test_a_fraction_is_a_fraction(fraction):
+def test_a_fraction_is_a_fraction(fraction: float) -> None:
     with pytest.raises(InputError, match="validation fraction must be >= 0 and < 1"):
         numbered([0, 1]).with_validation(fraction, seed=0)
 
 
-def test_training_data_must_remain():
+def test_training_data_must_remain() -> None:
     with pytest.raises(InputError, match="'a' needs a training example.*none of 1"):
         numbered([0]).with_validation(0.1, seed=0)
 
 
-def test_given_validation_data_are_not_replaced():
+def test_given_validation_data_are_not_replaced() -> None:
     once = numbered([0, 1] * 5).with_validation(0.2, seed=0)
     assert once.with_validation(0.4, seed=1).sha256 == once.sha256
 
 
 @settings(max_examples=60)
 @given(size=st.integers(1, 60), count=st.integers(1, 70), seed=st.integers(0, 2**31))
-def test_at_most_so_many_training_examples(size, count, seed):
+def test_at_most_so_many_training_examples(size: int, count: int, seed: int) -> None:
     whole = numbered([i % 3 for i in range(size)])
     silo = whole.at_most(count, seed).silos[0]
     kept = silo.train.x.flatten().tolist()
@@ -253,7 +267,7 @@ def test_at_most_so_many_training_examples(size, count, seed):
     assert set(kept) <= set(more)
 
 
-def test_a_part_follows_seed_and_silo_and_favours_nobody():
+def test_a_part_follows_seed_and_silo_and_favours_nobody() -> None:
     y = [0, 1] * 10
     among = own_silos([numbered(y, "a").silos[0], numbered(y, "b").silos[0]]).at_most(5, seed=1).silos
     assert torch.equal(numbered(y, "b").at_most(5, seed=1).silos[0].train.x, among[1].train.x)
@@ -264,20 +278,20 @@ def test_a_part_follows_seed_and_silo_and_favours_nobody():
     assert (hits - 120).abs().max() < 5 * (400 * 0.3 * 0.7) ** 0.5  # five standard deviations
 
 
-def test_without_a_limit_nothing_changes():
+def test_without_a_limit_nothing_changes() -> None:
     silos = numbered([0, 1])
     assert silos.at_most(0, seed=0) is silos
     with pytest.raises(InputError, match="examples per silo must be >= 0, got -1"):
         silos.at_most(-1, seed=0)
 
 
-def test_given_validation_data_are_not_reduced():
+def test_given_validation_data_are_not_reduced() -> None:
     once = numbered([0, 1] * 5).with_validation(0.4, seed=0)
     (silo,) = once.at_most(3, seed=0).silos
     assert len(silo.train.y) == 3 and silo.val is once.silos[0].val
 
 
-def test_manifest_counts_and_is_json():
+def test_manifest_counts_and_is_json() -> None:
     silos = numbered([0, 1, 1, 2]).with_validation(0.25, seed=0)
     manifest = json.loads(json.dumps(silos.manifest()))
     assert (manifest["data"], manifest["setting"], manifest["classes"], manifest["shape"]) == ("own", "own", 3, [1])
@@ -287,7 +301,7 @@ def test_manifest_counts_and_is_json():
     assert [t + v for t, v in zip(entry["train"], entry["val"], strict=True)] == [1, 2, 1]
 
 
-def test_the_hash_sees_every_part():
+def test_the_hash_sees_every_part() -> None:
     base = numbered([0, 1, 2, 0])
     silo = base.silos[0]
     x, y = silo.train
@@ -304,26 +318,26 @@ def test_the_hash_sees_every_part():
     assert numbered([0, 1, 2, 0]).manifest() == base.manifest()
 
 
-class Pairs(Dataset):
+class Pairs(Dataset[Any]):
     """A torch data set of one's own."""
 
-    def __init__(self, items):
+    def __init__(self, items: Sequence[Any]) -> None:
         self.items = items
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> Any:
         return self.items[i]
 
 
-class Stream(IterableDataset):
-    def __iter__(self):
+class Stream(IterableDataset[tuple[Tensor, int]]):
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
         yield from ((torch.tensor([float(i)]), i % 2) for i in range(10))
 
 
 class Counted(Stream):
-    def __len__(self):
+    def __len__(self) -> int:
         return 10
 
 
@@ -340,7 +354,7 @@ ITEMS = [(torch.tensor([float(i), 0.0]), i % 2) for i in range(10)]
     ],
     ids=["tensors", "arrays", "lists", "pairs as lists"],
 )
-def test_torch_data_sets(items):
+def test_torch_data_sets(items: list[Any]) -> None:
     silos = own_silos({"one": Pairs(items), "two": (Pairs(items[:6]), Pairs(items[6:]))}, seed=3)
     one, two = silos.silos
     assert silos.classes == 2 and silos.sizes == (8, 6)
@@ -350,15 +364,15 @@ def test_torch_data_sets(items):
     assert two.test.x[:, 0].tolist() == [6, 7, 8, 9]
 
 
-def test_ready_made_torch_data_sets():
+def test_ready_made_torch_data_sets() -> None:
     x, y = torch.randn(10, 2), torch.arange(10) % 3
     made = own_silos({"a": TensorDataset(x, y), "b": Subset(TensorDataset(x, y), range(5)), "c": (x, y)})
     assert made.classes == 3 and made.sizes == (8, 4, 8)
     assert own_silos({"a": Stream(), "b": Counted()}).sizes == (8, 8)
 
 
-def test_the_seed_and_share_of_what_is_held_out():
-    def held_out(**how):
+def test_the_seed_and_share_of_what_is_held_out() -> None:
+    def held_out(**how: Any) -> list[list[float]]:
         return own_silos({"a": Pairs(ITEMS), "b": Pairs(ITEMS)}, **how).silos[0].test.x.tolist()
 
     assert len(held_out(test_fraction=0.4)) == 4
@@ -366,7 +380,7 @@ def test_the_seed_and_share_of_what_is_held_out():
     assert len({str(held_out(seed=seed)) for seed in range(8)}) > 1
 
 
-def test_labels_may_be_words():
+def test_labels_may_be_words() -> None:
     x = torch.randn(4, 2)
     words = ["dog", "cat", "dog", "cat"]
     silos = own_silos(
@@ -396,7 +410,7 @@ def test_labels_may_be_words():
         ((Pairs(ITEMS), torch.ones(3)), "got 2 items"),
     ],
 )
-def test_data_sets_that_cannot_be_used(own, reason):
+def test_data_sets_that_cannot_be_used(own: Any, reason: str) -> None:
     with pytest.raises(InputError, match=reason) as caught:
         own_silos({"a": own})
     assert "\n" not in str(caught.value)

@@ -2,7 +2,9 @@
 
 import csv
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +26,7 @@ ROWS = [(i % 5 / 2, i % 7 / 3, i % 2, f"P{i:03}") for i in range(10)]
 HEADER = ("age", "dose", "ill", "patient")
 
 
-def write(path: Path, header=HEADER, rows=ROWS, **dialect) -> None:
+def write(path: Path, header: Sequence[str] = HEADER, rows: Sequence[Sequence[object]] = ROWS, **dialect: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding=dialect.pop("encoding", "utf-8")) as stream:
         csv.writer(stream, **dialect).writerows([header, *rows])
@@ -37,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-def refusal(folder: Path, **how) -> str:
+def refusal(folder: Path, **how: Any) -> str:
     with pytest.raises(InputError) as caught:
         load(f"folder:{folder}", **how)
     text = str(caught.value)
@@ -52,7 +54,7 @@ def examples(source: Source, silo: int = 0) -> list[list[float]]:
     return sorted([*x, y] for x, y in pairs)
 
 
-def test_the_label_is_what_the_user_says_and_dropped_columns_are_not_read(folder):
+def test_the_label_is_what_the_user_says_and_dropped_columns_are_not_read(folder: Path) -> None:
     source = load(f"folder:{folder}", label="ill", drop=["patient"])
     assert (source.label, source.features, source.classes) == ("ill", ("age", "dose"), 2)
     silos = deal(source, "natural", None, 0)
@@ -61,7 +63,7 @@ def test_the_label_is_what_the_user_says_and_dropped_columns_are_not_read(folder
     assert load(f"folder:{folder}", label="dose", drop="patient", labels="quantities").features == ("age", "ill")
 
 
-def test_the_label_is_never_guessed(folder):
+def test_the_label_is_never_guessed(folder: Path) -> None:
     text = refusal(folder, drop=["patient"])
     assert "north.csv" in text and "south.csv" in text and "west.csv" in text
     assert text.count("must have a column of labels called label, target, y, outcome or class") == 1
@@ -84,11 +86,13 @@ def test_the_label_is_never_guessed(folder):
         ("ill", [3], "a column's name must be text, got 3"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_said_with_the_nearest_names(folder, label, drop, words):
+def test_what_cannot_be_done_is_said_with_the_nearest_names(
+    folder: Path, label: str | int | None, drop: list[str | int], words: str
+) -> None:
     assert words in refusal(folder, label=label, drop=drop)
 
 
-def test_all_mistakes_of_a_folder_are_told_at_once(folder):
+def test_all_mistakes_of_a_folder_are_told_at_once(folder: Path) -> None:
     write(folder / "a.csv", ("age", "dose", "il", "patient"))
     write(folder / "b.csv", ("age", "age", "ill", "patient"))
     write(folder / "c.csv", ("dose", "age", "ill", "patient"))
@@ -112,7 +116,7 @@ def test_all_mistakes_of_a_folder_are_told_at_once(folder):
     assert "west.csv, line 12: dose is missing ('')" in text
 
 
-def test_many_silos_with_one_mistake_make_a_short_line(tmp_path):
+def test_many_silos_with_one_mistake_make_a_short_line(tmp_path: Path) -> None:
     for place in range(40):
         write(tmp_path / f"silo{place:02}.csv")
     text = refusal(tmp_path)
@@ -122,26 +126,26 @@ def test_many_silos_with_one_mistake_make_a_short_line(tmp_path):
     assert "; and 34 more like these" in refusal(tmp_path, label="ill", drop=["patient"])
 
 
-def test_what_only_some_silos_have_may_be_dropped(folder):
+def test_what_only_some_silos_have_may_be_dropped(folder: Path) -> None:
     write(folder / "south.csv", HEADER[:3], [row[:3] for row in ROWS])
     assert "found nothing for 'patient': give all silos the same columns, or --drop" in refusal(folder, label="ill")
     assert load(f"folder:{folder}", label="ill", drop=["patient"]).features == ("age", "dose")
 
 
-def test_what_is_dropped_may_be_a_label_an_index_or_a_name_twice(tmp_path):
+def test_what_is_dropped_may_be_a_label_an_index_or_a_name_twice(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", ("", "x", "x", "y", "dose", "label"), [(i, 1, 2, i % 2, i / 10, 1) for i in range(10)])
     source = load(f"folder:{tmp_path}", drop=["", "x", "label"])
     assert (source.label, source.features) == ("y", ("dose",))
 
 
-def test_a_feature_that_is_called_like_a_label_is_said(tmp_path):
+def test_a_feature_that_is_called_like_a_label_is_said(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", ("age", "target", "ill"), [row[:3] for row in ROWS])
     (note,) = load(f"folder:{tmp_path}", label="ill").notes
     assert "the column 'target' is a feature beside the label 'ill'" in note and "--drop-column target" in note
     assert load(f"folder:{tmp_path}", label="ill", drop=["target"]).notes == ()
 
 
-def test_a_mark_quotes_blanks_and_accents_do_not_hide_a_name(tmp_path):
+def test_a_mark_quotes_blanks_and_accents_do_not_hide_a_name(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", ("a,b", "größe", ' say "x" '), [row[:3] for row in ROWS], encoding="utf-8-sig")
     decomposed = "gro\u0308ße"
     source = load(f"folder:{tmp_path}", label=' say "x"', drop=[decomposed])
@@ -150,7 +154,7 @@ def test_a_mark_quotes_blanks_and_accents_do_not_hide_a_name(tmp_path):
     assert silos_of(run).features == ("größe",)
 
 
-def test_tables_of_parquet_follow_the_same_rule(tmp_path):
+def test_tables_of_parquet_follow_the_same_rule(tmp_path: Path) -> None:
     columns = {name: [row[place] for row in ROWS] for place, name in enumerate(HEADER)}
     pq.write_table(pa.table({**columns, "free text": [["x"]] * len(ROWS)}), tmp_path / "a.parquet")
     write(tmp_path / "b.csv")
@@ -162,7 +166,7 @@ def test_tables_of_parquet_follow_the_same_rule(tmp_path):
 
 
 @pytest.mark.parametrize("how", [{"label": "x"}, {"drop": ["x"]}])
-def test_data_without_columns_have_none_to_choose(tmp_path, how):
+def test_data_without_columns_have_none_to_choose(tmp_path: Path, how: dict[str, Any]) -> None:
     np.savez(tmp_path / "a.npz", x=np.eye(4, dtype=np.float32), y=[0, 1, 0, 1])
     assert "found none: leave them out" in refusal(tmp_path, **how)
     with pytest.raises(InputError, match="digits has no columns to choose from.*leave them out"):
@@ -180,7 +184,9 @@ ordinary = names.filter(
     places=st.permutations(range(3)),
     dropped=st.booleans(),
 )
-def test_any_names_can_be_chosen_and_dropped(tmp_path_factory, header, places, dropped):
+def test_any_names_can_be_chosen_and_dropped(
+    tmp_path_factory: pytest.TempPathFactory, header: list[str], places: list[int], dropped: bool
+) -> None:
     path = tmp_path_factory.mktemp("own")
     rows = [[10 * row + place for place in range(len(header))] for row in range(4)]
     write(path / "a.csv", header, rows)
@@ -196,7 +202,7 @@ def test_any_names_can_be_chosen_and_dropped(tmp_path_factory, header, places, d
 
 
 @given(st.lists(st.sampled_from([*NAMES, "Label", "TARGET", "a", "b", "7"]), max_size=6))
-def test_the_rule_of_usual_names(header):
+def test_the_rule_of_usual_names(header: list[str]) -> None:
     usual = [name for name in header if name.lower() in ("label", "target", "y", "outcome", "class")]
     others = [name for name in header if name not in usual]
     fine = len(usual) == 1 and others and len(set(others)) == len(others)
@@ -209,18 +215,18 @@ def test_the_rule_of_usual_names(header):
 
 
 @given(st.lists(names, min_size=1, max_size=5))
-def test_a_comma_list_has_any_names(asked):
+def test_a_comma_list_has_any_names(asked: list[str]) -> None:
     assert Run(drop_column=written(asked)).dropped == tuple(asked)
 
 
 @pytest.mark.parametrize("text", ["", '"a', '"a"b', "a\nb"])
-def test_a_comma_list_that_is_none(text):
+def test_a_comma_list_that_is_none(text: str) -> None:
     with pytest.raises(InputError, match="drop_column needs names"):
         Run(drop_column=text)
 
 
 @given(st.lists(st.text(max_size=6), max_size=6), st.lists(names, max_size=2), st.none() | names)
-def test_every_header_is_read_or_refused_in_one_line(header, drop, label):
+def test_every_header_is_read_or_refused_in_one_line(header: list[str], drop: list[str], label: str | None) -> None:
     try:
         found = choose(header, Wanted(label, tuple(drop)))
     except InputError as error:
@@ -230,7 +236,7 @@ def test_every_header_is_read_or_refused_in_one_line(header, drop, label):
         assert {found.label_name, *found.feature_names} == left and len(found.features) == len(left) - 1
 
 
-def test_a_header_of_many_columns_takes_no_time(tmp_path):
+def test_a_header_of_many_columns_takes_no_time(tmp_path: Path) -> None:
     count = 30_000
     header = [f"column {place}" for place in range(count)] + ["label"]
     write(tmp_path / "a.csv", header, [[row] * count + [row % 2] for row in range(4)])
@@ -241,7 +247,7 @@ def test_a_header_of_many_columns_takes_no_time(tmp_path):
     assert time.perf_counter() - begun < 10
 
 
-def test_options_of_tables_stand_in_a_config_file(tmp_path):
+def test_options_of_tables_stand_in_a_config_file(tmp_path: Path) -> None:
     run = Run(label="ill", drop_column='patient,"a, b"')
     (tmp_path / "config.toml").write_text(tomli_w.dumps(run.table()))
     again = read_config(tmp_path / "config.toml")

@@ -1,5 +1,6 @@
 """What is said of one's own silos: one class, few tests, ids, constants and scales; and nothing where all is well."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,13 +32,13 @@ def said(folder: Path, setting: str = "natural") -> tuple[str, ...]:
     return deal(load(f"folder:{folder}"), setting, None if setting == "natural" else 2, 0).notes
 
 
-def test_ordinary_silos_need_no_words(tmp_path):
+def test_ordinary_silos_need_no_words(tmp_path: Path) -> None:
     for name in "ab":
         write(tmp_path / f"{name}.csv", columns(40))
     assert said(tmp_path) == ()
 
 
-def test_one_class_and_few_tests(tmp_path):
+def test_one_class_and_few_tests(tmp_path: Path) -> None:
     write(tmp_path / "both.csv", columns(40))
     write(tmp_path / "tiny.csv", columns(8))
     write(tmp_path / "well.csv", {**columns(40), "label": np.ones(40, dtype=int)})
@@ -50,7 +51,7 @@ def test_one_class_and_few_tests(tmp_path):
     )
 
 
-def test_many_silos_are_counted_and_some_named(tmp_path):
+def test_many_silos_are_counted_and_some_named(tmp_path: Path) -> None:
     for place in range(9):
         write(tmp_path / f"s{place}.csv", columns(6))
     (note,) = said(tmp_path)
@@ -67,7 +68,7 @@ def test_many_silos_are_counted_and_some_named(tmp_path):
         lambda n: 1e6 - 3.0 * np.arange(n),
     ],
 )
-def test_a_column_that_is_an_id(tmp_path, ids):
+def test_a_column_that_is_an_id(tmp_path: Path, ids: Callable[[int], np.ndarray]) -> None:
     for name in "ab":
         write(tmp_path / f"{name}.csv", columns(40, patient=ids(40)))
     (note,) = said(tmp_path)
@@ -79,7 +80,7 @@ def test_a_column_that_is_an_id(tmp_path, ids):
     assert not any("is an id" in note for note in said(tmp_path))
 
 
-def test_a_short_list_of_whole_numbers_is_an_id_where_it_rises(tmp_path):
+def test_a_short_list_of_whole_numbers_is_an_id_where_it_rises(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", columns(12, n=np.arange(12)))
     assert any("'n'" in note for note in said(tmp_path))
     write(tmp_path / "a.csv", columns(12, n=RNG.permutation(12)))
@@ -88,7 +89,7 @@ def test_a_short_list_of_whole_numbers_is_an_id_where_it_rises(tmp_path):
     assert not any("'n'" in note for note in said(tmp_path))
 
 
-def test_a_column_that_is_constant_at_every_silo(tmp_path):
+def test_a_column_that_is_constant_at_every_silo(tmp_path: Path) -> None:
     for place, name in enumerate("ab"):
         write(tmp_path / f"{name}.csv", columns(40, ward=np.full(40, place), zero=np.zeros(40)))
     (note,) = said(tmp_path)
@@ -98,7 +99,7 @@ def test_a_column_that_is_constant_at_every_silo(tmp_path):
     assert said(tmp_path) == ()
 
 
-def test_features_of_very_different_scales(tmp_path):
+def test_features_of_very_different_scales(tmp_path: Path) -> None:
     for name in "ab":
         write(tmp_path / f"{name}.csv", columns(40, income=RNG.normal(3e5, 1e5, 40)))
     write(tmp_path / "c.csv", columns(40, income=RNG.normal(3, 1, 40)))
@@ -107,7 +108,7 @@ def test_features_of_very_different_scales(tmp_path):
     assert "'dose' deviates by " in note and "'income' deviates by " in note and note.endswith("one scale at each silo")
 
 
-def test_notes_on_columns_are_for_every_setting_those_on_silos_for_the_silos_there_are(tmp_path):
+def test_notes_on_columns_are_for_every_setting_those_on_silos_for_the_silos_there_are(tmp_path: Path) -> None:
     for name, label in (("a", 0), ("b", 1)):
         write(tmp_path / f"{name}.csv", {**columns(40, zero=np.zeros(40)), "label": np.full(40, label)})
     natural, iid = said(tmp_path), said(tmp_path, "iid")
@@ -115,7 +116,7 @@ def test_notes_on_columns_are_for_every_setting_those_on_silos_for_the_silos_the
     assert len(iid) == 1 and "'zero'" in iid[0]
 
 
-def test_arrays_of_a_federation_are_looked_at_too():
+def test_arrays_of_a_federation_are_looked_at_too() -> None:
     x = np.stack([RNG.normal(size=30), np.zeros(30), np.arange(30), 1e4 * RNG.normal(size=30)], axis=1)
     notes = own_silos({"a": (x, np.arange(30) % 2), "b": (x, np.arange(30) % 2)}).notes
     assert len(notes) == 3 and notes[2].startswith("features are of very different scales at a, b")
@@ -128,7 +129,7 @@ def test_arrays_of_a_federation_are_looked_at_too():
 
 
 @pytest.mark.parametrize("setting", ["dirichlet:alpha=0.05", "pathological", "practical"])
-def test_settings_of_papers_say_what_they_said(setting):
+def test_settings_of_papers_say_what_they_said(setting: str) -> None:
     """Recorded experiments print their notes: silos of one class are what such a setting is for."""
     assert not any(
         "one class" in note or "examples to test on" in note for note in deal(load("digits"), setting, 20, 0).notes
@@ -136,7 +137,7 @@ def test_settings_of_papers_say_what_they_said(setting):
 
 
 @given(st.lists(st.lists(st.integers(-3, 3).map(lambda n: n / 2), min_size=3, max_size=3), min_size=1, max_size=6))
-def test_a_look_by_brute_force(rows):
+def test_a_look_by_brute_force(rows: list[list[float]]) -> None:
     found = remarks.look(np.array(rows))
     for place, column in enumerate(zip(*rows, strict=True)):
         assert found.constant[place] == (len(set(column)) == 1)
@@ -148,7 +149,7 @@ def test_a_look_by_brute_force(rows):
         )
 
 
-def test_a_look_at_many_rows_and_columns(monkeypatch):
+def test_a_look_at_many_rows_and_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remarks, "BLOCK", 5000)  # two columns at a time
     rows = np.arange(2500.0)
     late = np.where(rows == 2400, 7, rows)  # a number twice, behind the first thousand rows
@@ -162,7 +163,7 @@ def test_a_look_at_many_rows_and_columns(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["digits", "mnist", "folder:."])
-def test_a_data_directory_that_does_not_exist(tmp_path, monkeypatch, name):
+def test_a_data_directory_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.delenv("AMITY_DATA", raising=False)
     with pytest.raises(InputError, match="--data-dir must name a directory, .*nowhere' is none: check the path"):
         load(name, tmp_path / "nowhere")
@@ -171,7 +172,7 @@ def test_a_data_directory_that_does_not_exist(tmp_path, monkeypatch, name):
         load(name, tmp_path / "file")
 
 
-def test_a_variable_that_names_no_directory(tmp_path, monkeypatch):
+def test_a_variable_that_names_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AMITY_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(
         InputError, match="AMITY_DATA must name a directory, .*nowhere' is none: correct .* or unset it"

@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,14 @@ from amity.data.sets.entry import SourceEntry
 
 TRAIN, TEST = 6, 4  # examples
 RNG = np.random.default_rng(7)
+
+Files = dict[str, bytes]
+"""Content by name."""
+
+Known = dict[str, np.ndarray]
+"""What the files hold."""
+
+Made = tuple[Files, Known]
 
 
 def pixels(n: int, *shape: int) -> np.ndarray:
@@ -30,9 +39,10 @@ def idx(array: np.ndarray) -> bytes:
     return gzip.compress(struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes())
 
 
-def emnist() -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
+def emnist() -> Made:
     """The four files of the by-class part, and what they hold: images are stored column by column."""
-    known, files = {}, {}
+    known: Known = {}
+    files: Files = {}
     for part, n in (("train", TRAIN), ("test", TEST)):
         x, y = pixels(n, 28, 28), np.arange(n, dtype=np.uint8) * 10
         known |= {f"{part}_x": x, f"{part}_y": y}
@@ -41,7 +51,7 @@ def emnist() -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
     return files, {**known, "train_x": known["train_x"][:, None], "test_x": known["test_x"][:, None]}
 
 
-def emnist_zip() -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
+def emnist_zip() -> Made:
     """gzip.zip as NIST offers it: all parts, in a folder, with mapping files."""
     files, known = emnist()
     packed = io.BytesIO()
@@ -53,7 +63,7 @@ def emnist_zip() -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
     return {"gzip.zip": packed.getvalue()}, known
 
 
-def cifar10() -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
+def cifar10() -> Made:
     """Five batches and a test batch: label byte, red, green and blue planes."""
     batches = [(pixels(2, 3, 32, 32), np.array([i, 9 - i], dtype=np.uint8)) for i in range(6)]
     names = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
@@ -70,9 +80,10 @@ def cifar10() -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
     return files, known
 
 
-def cifar100() -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
+def cifar100() -> Made:
     """Two label bytes, coarse then fine. Here the superclass of class c is c // 5."""
-    files, known = {}, {}
+    known: Known = {}
+    files: Files = {}
     for part, n in (("train", TRAIN), ("test", TEST)):
         x, y = pixels(n, 3, 32, 32), np.arange(n, dtype=np.uint8) * 19
         known |= {f"{part}_x": x, f"{part}_y": y}
@@ -82,7 +93,7 @@ def cifar100() -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
     return files, known
 
 
-def tarred(folder: str, name: str, files: dict[str, bytes]) -> dict[str, bytes]:
+def tarred(folder: str, name: str, files: Files) -> Files:
     """An archive as Toronto offers it: a folder with the batches, names of classes and a page."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
@@ -93,9 +104,9 @@ def tarred(folder: str, name: str, files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: packed.getvalue()}
 
 
-def medmnist(name: str, classes: int, *shape: int) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
+def medmnist(name: str, classes: int, *shape: int) -> Made:
     """npz with train, val and test; labels are [n, 1]; colours come last."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for part, n in (("train", TRAIN), ("val", 3), ("test", TEST)):
         arrays[f"{part}_images"] = pixels(n, *shape)
         arrays[f"{part}_labels"] = (np.arange(n, dtype=np.uint8) % classes)[:, None]
@@ -110,7 +121,7 @@ def medmnist(name: str, classes: int, *shape: int) -> tuple[dict[str, bytes], di
     return {f"{name}.npz": packed.getvalue()}, known
 
 
-def place(folder: Path, files: dict[str, bytes]) -> None:
+def place(folder: Path, files: Files) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)

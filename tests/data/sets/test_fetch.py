@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -20,13 +21,18 @@ from amity.data.sets.fetch import fetch, fetch_into
 from amity.data.sets.files import File, Layout, damaged
 
 BODY = bytes(range(256)) * 5000
+Amity = Callable[..., tuple[object, str, str]]
 DIGEST = f"md5:{hashlib.md5(BODY).hexdigest()}"
 
 
 @pytest.fixture(autouse=True)
-def online(monkeypatch):
+def online(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only as far as this machine."""
     monkeypatch.setenv("AMITY_OFFLINE", "0")
+
+
+class Server(Protocol):
+    def __call__(self, path: str, content: bytes | None = None) -> str: ...
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -53,7 +59,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[Callable[[str], str]]:
+def server() -> Iterator[Server]:
     """Addresses on a server that offers BODY whole, cut, changed or moved, or never answers."""
     httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     httpd.files = {"/whole": BODY, "/cut": BODY, "/changed": BODY[::-1]}  # type: ignore[attr-defined]
@@ -82,7 +88,7 @@ def nobody() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}/file"
 
 
-def test_a_file_arrives_whole(tmp_path: Path, server):
+def test_a_file_arrives_whole(tmp_path: Path, server: Server) -> None:
     heard: list[tuple[str, int, int | None]] = []
     wanted = File("a.bin", (server("/whole"),), digest=DIGEST)
     assert fetch([wanted], tmp_path / "new", lambda *news: heard.append(news)) == [tmp_path / "new" / "a.bin"]
@@ -92,7 +98,7 @@ def test_a_file_arrives_whole(tmp_path: Path, server):
     assert [done for _, done, _ in heard] == sorted(done for _, done, _ in heard)
 
 
-def test_redirects_are_followed(tmp_path: Path, server):
+def test_redirects_are_followed(tmp_path: Path, server: Server) -> None:
     fetch([File("a.bin", (server("/moved"),), digest=DIGEST)], tmp_path)
     assert (tmp_path / "a.bin").read_bytes() == BODY
 
@@ -106,7 +112,9 @@ def test_redirects_are_followed(tmp_path: Path, server):
         ("/hangs", "no answer in 0.3 s"),
     ],
 )
-def test_what_is_not_whole_never_appears(tmp_path: Path, server, monkeypatch, path, reason):
+def test_what_is_not_whole_never_appears(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, path: str, reason: str
+) -> None:
     if path == "/hangs":  # the others answer, however busy the machine is
         monkeypatch.setattr(fetching, "TIMEOUT", 0.3)
     with pytest.raises(InputError, match=reason) as caught:
@@ -115,14 +123,14 @@ def test_what_is_not_whole_never_appears(tmp_path: Path, server, monkeypatch, pa
     assert server(path) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_good_file_is_not_replaced_by_a_bad_one(tmp_path: Path, server):
+def test_a_good_file_is_not_replaced_by_a_bad_one(tmp_path: Path, server: Server) -> None:
     (tmp_path / "a.bin").write_bytes(b"good")
     with pytest.raises(InputError):
         fetch([File("a.bin", (server("/changed"),), digest=DIGEST)], tmp_path)
     assert (tmp_path / "a.bin").read_bytes() == b"good"
 
 
-def test_every_address_is_tried(tmp_path: Path, server, nobody):
+def test_every_address_is_tried(tmp_path: Path, server: Server, nobody: str) -> None:
     fetch([File("a.bin", (nobody, server("/changed"), server("/whole")), digest=DIGEST)], tmp_path)
     assert (tmp_path / "a.bin").read_bytes() == BODY
     with pytest.raises(InputError) as caught:
@@ -130,7 +138,7 @@ def test_every_address_is_tried(tmp_path: Path, server, nobody):
     assert nobody in str(caught.value) and server("/changed") in str(caught.value)
 
 
-def test_an_interruption_leaves_nothing(tmp_path: Path, server):
+def test_an_interruption_leaves_nothing(tmp_path: Path, server: Server) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -139,7 +147,7 @@ def test_an_interruption_leaves_nothing(tmp_path: Path, server):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_made(tmp_path: Path, server):
+def test_a_place_that_cannot_be_made(tmp_path: Path, server: Server) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match="cannot be made"):
         fetch([File("a.bin", (server("/whole"),))], tmp_path / "file" / "below")
@@ -150,7 +158,7 @@ ROW = b"63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,%d\n"
 
 
 @pytest.fixture
-def heart(server, monkeypatch, tmp_path) -> Path:
+def heart(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The data set `heart`, offered by the server; nothing on disk."""
     entry = SOURCES["heart"]
     content = {name: ROW % 0 * 6 + ROW % 2 * 4 for name in HOSPITALS}
@@ -162,6 +170,7 @@ def heart(server, monkeypatch, tmp_path) -> Path:
         )
         for name, body in content.items()
     )
+    assert entry.official is not None
     layout = replace(entry.official.layouts[0], files=files)
     monkeypatch.setitem(SOURCES.built_in, "heart", replace(entry, official=replace(entry.official, layouts=(layout,))))
     monkeypatch.delenv("AMITY_DATA", raising=False)
@@ -170,7 +179,7 @@ def heart(server, monkeypatch, tmp_path) -> Path:
     return tmp_path
 
 
-def test_a_data_set_that_is_not_at_hand_is_fetched_once(heart: Path):
+def test_a_data_set_that_is_not_at_hand_is_fetched_once(heart: Path) -> None:
     heard: list[str] = []
     source = load("heart", notify=lambda url, *_: heard.append(url))
     assert len(source.train.y) + len(source.test.y) == 40 and len(heard) == 4
@@ -179,7 +188,7 @@ def test_a_data_set_that_is_not_at_hand_is_fetched_once(heart: Path):
     assert len(heard) == 4
 
 
-def test_only_what_is_missing_is_fetched_and_where_it_was_asked_for(heart: Path):
+def test_only_what_is_missing_is_fetched_and_where_it_was_asked_for(heart: Path) -> None:
     (heart / "mine").mkdir()
     load("heart", heart / "mine")
     folder = heart / "mine" / "heart-disease"
@@ -192,7 +201,7 @@ def test_only_what_is_missing_is_fetched_and_where_it_was_asked_for(heart: Path)
     assert kept.stat().st_mtime_ns == before
 
 
-def test_a_damaged_file_is_fetched_again(heart: Path):
+def test_a_damaged_file_is_fetched_again(heart: Path) -> None:
     (heart / "mine").mkdir()
     load("heart", heart / "mine")
     bad = heart / "mine" / "heart-disease" / "processed.va.data"
@@ -204,7 +213,7 @@ def test_a_damaged_file_is_fetched_again(heart: Path):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_packed_anew_or_not_at_all_is_as_good(tmp_path: Path, packed: bool):
+def test_packed_anew_or_not_at_all_is_as_good(tmp_path: Path, packed: bool) -> None:
     """MNIST's files are known by what is inside them."""
     inside = bytes(1000)
     file = File("labels.gz", digest=DIGEST, content=f"md5:{hashlib.md5(inside).hexdigest()}")
@@ -217,14 +226,17 @@ def test_packed_anew_or_not_at_all_is_as_good(tmp_path: Path, packed: bool):
     assert damaged(layout, ["mnist"], [tmp_path]) == [file]
 
 
-def test_offline_nothing_is_asked_for(heart: Path, monkeypatch):
+def test_offline_nothing_is_asked_for(heart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AMITY_OFFLINE", "1")
     with pytest.raises(InputError, match="AMITY_OFFLINE forbids"):
         load("heart", notify=lambda *news: pytest.fail(str(news)))
 
 
-def test_out_of_reach_and_absent_says_which_files_and_where(heart: Path, monkeypatch, nobody):
+def test_out_of_reach_and_absent_says_which_files_and_where(
+    heart: Path, monkeypatch: pytest.MonkeyPatch, nobody: str
+) -> None:
     entry = SOURCES["heart"]
+    assert entry.official is not None
     layout = entry.official.layouts[0]
     unreachable = replace(layout, files=tuple(replace(file, urls=(nobody,)) for file in layout.files))
     monkeypatch.setitem(
@@ -239,7 +251,7 @@ def test_out_of_reach_and_absent_says_which_files_and_where(heart: Path, monkeyp
 
 
 @pytest.fixture
-def amity(monkeypatch, capsys) -> Callable[..., tuple[object, str, str]]:
+def amity(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Amity:
     """The command: exit code, what it prints and what it complains of."""
 
     def call(*words: str) -> tuple[object, str, str]:
@@ -251,7 +263,7 @@ def amity(monkeypatch, capsys) -> Callable[..., tuple[object, str, str]]:
     return call
 
 
-def test_the_command_fetches_and_tells(heart: Path, monkeypatch, amity):
+def test_the_command_fetches_and_tells(heart: Path, monkeypatch: pytest.MonkeyPatch, amity: Amity) -> None:
     code, out, err = amity("data", "fetch", "heart", "--data-dir", "mine")
     assert code == 0 and out.startswith("heart: mine/heart-disease/processed.cleveland.data, ")
     assert [line.rpartition("/")[2] for line in err.splitlines()] == [f"{name} (0.0 MB)" for name in HOSPITALS]
@@ -263,14 +275,18 @@ def test_the_command_fetches_and_tells(heart: Path, monkeypatch, amity):
         assert word in err
 
 
-def test_what_is_complete_elsewhere_is_not_fetched_again(heart: Path, monkeypatch, amity):
+def test_what_is_complete_elsewhere_is_not_fetched_again(
+    heart: Path, monkeypatch: pytest.MonkeyPatch, amity: Amity
+) -> None:
     amity("data", "fetch", "heart", "--data-dir", "first")
     monkeypatch.setenv("AMITY_DATA", "first")
     monkeypatch.setenv("AMITY_OFFLINE", "1")
     assert amity("data", "fetch", "heart") == (0, "heart: complete, nothing to fetch\n", "")
 
 
-def test_files_that_come_before_the_fetched_ones_are_said(heart: Path, monkeypatch, amity):
+def test_files_that_come_before_the_fetched_ones_are_said(
+    heart: Path, monkeypatch: pytest.MonkeyPatch, amity: Amity
+) -> None:
     """What lies in $AMITY_DATA is what runs read, a subset or damaged, whatever was fetched into the user cache."""
     amity("data", "fetch", "heart", "--data-dir", "first")
     (heart / "first" / "heart-disease" / "processed.va.data").write_text("1,2\n")

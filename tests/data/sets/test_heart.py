@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-import official
 import pytest
 import torch
+from data.sets import official
+from data.sources import Loaded
 
 from amity.contract import InputError
 from amity.data import SOURCES, deal, load
@@ -21,7 +22,7 @@ PUBLISHED = {  # rows, and those with num = 0, from heart-disease.names
 NAN = float("nan")
 
 
-def test_hospitals_have_the_published_counts(loaded):
+def test_hospitals_have_the_published_counts(loaded: Loaded) -> None:
     source = loaded("heart")
     assert [silo.name for silo in source.silos] == list(PUBLISHED)
     silos = deal(source, "natural", None, seed=0)
@@ -34,7 +35,7 @@ def test_hospitals_have_the_published_counts(loaded):
     assert silos.notes == ()
 
 
-def test_the_seed_divides_and_the_share_is_a_choice(loaded):
+def test_the_seed_divides_and_the_share_is_a_choice(loaded: Loaded) -> None:
     loaded("heart")
     one, same, other = (deal(load("heart", seed=seed), "natural", None, 0).sha256 for seed in (3, 3, 4))
     assert one == same != other
@@ -49,10 +50,10 @@ def table(**columns: list[float]) -> np.ndarray:
 
 
 def column(x: np.ndarray, name: str) -> list[float]:
-    return x[:, FEATURES.index(name)].tolist()
+    return [float(value) for value in x[:, FEATURES.index(name)]]
 
 
-def test_values_are_imputed_from_the_training_rows():
+def test_values_are_imputed_from_the_training_rows() -> None:
     rows = table(
         chol=[200, 240, 300, NAN, 0, 1000],
         thal=[6, 6, 3, NAN, 7, 7],
@@ -66,14 +67,14 @@ def test_values_are_imputed_from_the_training_rows():
     assert column(x, "fbs") == [1, 1, -1, 1, 1, -1]
 
 
-def test_what_was_never_measured_is_neutral():
+def test_what_was_never_measured_is_neutral() -> None:
     x = heart.features(table(chol=[0, 0, 0], ca=[NAN, NAN, 2], thal=[NAN, NAN, 7], exang=[NAN] * 3), np.arange(3) < 2)
     assert column(x, "chol") == column(x, "exang") == [0, 0, 0]
     assert column(x, "ca") == [0, 0, 1]
     assert [column(x, f"thal={code}") for code in (3, 6, 7)] == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]
 
 
-def test_test_rows_teach_nothing():
+def test_test_rows_teach_nothing() -> None:
     """Whatever the test rows say, the training rows stay what they are."""
     rng = np.random.default_rng(0)
     rows = table(chol=list(rng.uniform(100, 400, 30)), thal=list(rng.choice([3, 6, 7, NAN], 30)), ca=[NAN] * 30)
@@ -90,7 +91,7 @@ LINE = "63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,0\n"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Four small hospitals, believed without a digest."""
     official.without_digests(monkeypatch, "heart")
     ill = LINE.replace(",0\n", ",3\n").replace("233.0", "?")
@@ -101,8 +102,8 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_silos_know_nothing_of_each_other(folder: Path):
-    def silos() -> dict[str, list]:
+def test_silos_know_nothing_of_each_other(folder: Path) -> None:
+    def silos() -> dict[str, list[list[float]]]:
         source = load("heart", folder)
         return {silo.name: silo.train.x.tolist() for silo in deal(source, "natural", None, 0).silos}
 
@@ -114,7 +115,7 @@ def test_silos_know_nothing_of_each_other(folder: Path):
     assert before == after
 
 
-def test_a_part_of_the_files_is_said(folder: Path):
+def test_a_part_of_the_files_is_said(folder: Path) -> None:
     assert load("heart", folder).notes == ("heart is not complete here: 46 of 920 examples",)
 
 
@@ -128,7 +129,7 @@ def test_a_part_of_the_files_is_said(folder: Path):
         (LINE.replace(",0\n", ",?\n"), "row 2: num, the diagnosis, must be known"),
     ],
 )
-def test_damage_is_refused_with_the_row(folder: Path, line: str, reason: str):
+def test_damage_is_refused_with_the_row(folder: Path, line: str, reason: str) -> None:
     (folder / "heart-disease" / "processed.va.data").write_text(LINE + line + LINE)
     with pytest.raises(InputError, match=f"processed.va.data, {reason}"):
         load("heart", folder)
@@ -137,7 +138,7 @@ def test_damage_is_refused_with_the_row(folder: Path, line: str, reason: str):
         load("heart", folder)
 
 
-def test_features_are_of_one_scale(loaded):
+def test_features_are_of_one_scale(loaded: Loaded) -> None:
     x = loaded("heart").train.x
     assert x.shape[1] == len(FEATURES) == SOURCES["heart"].shape[0] == 22
     assert x.abs().max() < 8 and x.abs().mean() < 1

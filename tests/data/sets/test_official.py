@@ -1,11 +1,14 @@
 """Every data set in the layout of its official files, and the published counts of the real ones."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import official
 import pytest
 import torch
+from data.sets import official
+from data.sets.official import Files, Made
+from data.sources import Loaded
 
 from amity.contract import InputError
 from amity.data import SOURCES, deal, load
@@ -41,7 +44,9 @@ def same(x: torch.Tensor, pixels: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize(("name", "folder", "made"), LAYOUTS.values(), ids=LAYOUTS)
-def test_official_layouts_are_read(tmp_path: Path, monkeypatch, name, folder, made):
+def test_official_layouts_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, folder: str, made: Made
+) -> None:
     files, known = made
     official.place(tmp_path / folder, files)
     official.without_digests(monkeypatch, name)
@@ -56,7 +61,7 @@ def test_official_layouts_are_read(tmp_path: Path, monkeypatch, name, folder, ma
 
 
 @pytest.mark.parametrize("made", [CIFAR100, CIFAR100_TAR], ids=["unpacked", "packed"])
-def test_cifar100_has_superclasses(tmp_path: Path, monkeypatch, made):
+def test_cifar100_has_superclasses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Made) -> None:
     official.place(tmp_path / "cifar100", made[0])
     for name in ("cifar100", "cifar100-coarse"):
         official.without_digests(monkeypatch, name)
@@ -69,7 +74,7 @@ def test_cifar100_has_superclasses(tmp_path: Path, monkeypatch, made):
         assert fine.superclass[label] == label // 5
 
 
-def test_a_class_has_one_superclass(tmp_path: Path, monkeypatch):
+def test_a_class_has_one_superclass(tmp_path: Path) -> None:
     files, _ = official.cifar100()
     files["test.bin"] = bytes([7]) + files["test.bin"][1:]
     official.place(tmp_path / "cifar100", files)
@@ -77,7 +82,7 @@ def test_a_class_has_one_superclass(tmp_path: Path, monkeypatch):
         load("cifar100", tmp_path)
 
 
-def spoilt(name: str, how) -> tuple[str, str, dict[str, bytes]]:
+def spoilt(name: str, how: Callable[[Files], Files]) -> tuple[str, str, Files]:
     """A data set with one of its files changed."""
     folder, files = {
         "emnist": ("emnist", EMNIST[0]),
@@ -89,12 +94,12 @@ def spoilt(name: str, how) -> tuple[str, str, dict[str, bytes]]:
     return name.split()[0], folder, how(dict(files))
 
 
-def with_last(files: dict[str, bytes], content) -> dict[str, bytes]:
+def with_last(files: Files, content: Callable[[bytes], bytes]) -> Files:
     last = list(files)[-1]
     return {**files, last: content(files[last])}
 
 
-def arrays_of(files: dict[str, bytes], **changes) -> dict[str, bytes]:
+def arrays_of(files: Files, **changes: np.ndarray | None) -> Files:
     import io
 
     (name, content), *_ = files.items()
@@ -145,7 +150,9 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize(("made", "reason"), DAMAGE.values(), ids=DAMAGE)
-def test_damage_is_refused_in_one_line_with_the_place(tmp_path: Path, monkeypatch, made, reason):
+def test_damage_is_refused_in_one_line_with_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: tuple[str, str, Files], reason: str
+) -> None:
     name, folder, files = made
     official.place(tmp_path / folder, files)
     official.without_digests(monkeypatch, name)
@@ -157,13 +164,13 @@ def test_damage_is_refused_in_one_line_with_the_place(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("name", "folder", "made"), [row for row in LAYOUTS.values() if len(row[2][0]) == 1], ids=lambda row: str(row)[:20]
 )
-def test_what_has_a_checksum_must_match_it(tmp_path: Path, name, folder, made):
+def test_what_has_a_checksum_must_match_it(tmp_path: Path, name: str, folder: str, made: Made) -> None:
     official.place(tmp_path / folder, made[0])
     with pytest.raises(InputError, match=f"{next(iter(made[0]))} must have the official content \\(md5"):
         load(name, tmp_path)
 
 
-def test_the_first_directory_wins_and_parts_may_lie_apart(tmp_path: Path, monkeypatch):
+def test_the_first_directory_wins_and_parts_may_lie_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, _ = official.cifar100()
     official.place(tmp_path / "a" / "cifar100", {"train.bin": files["train.bin"]})
     official.place(tmp_path / "b" / "cifar100", files)
@@ -175,7 +182,7 @@ def test_the_first_directory_wins_and_parts_may_lie_apart(tmp_path: Path, monkey
     assert found is not None and [path.parts[-3] for path in found.paths] == ["a", "b"]
 
 
-def test_pixels_are_scaled_by_constants():
+def test_pixels_are_scaled_by_constants() -> None:
     x = torch.tensor([[0, 51, 204, 255]], dtype=torch.uint8)
     torch.testing.assert_close(scale_pixels(x), torch.tensor([[-1.0, -0.6, 0.6, 1.0]]))
     assert x.dtype == torch.uint8 and x.tolist() == [[0, 51, 204, 255]]
@@ -183,7 +190,7 @@ def test_pixels_are_scaled_by_constants():
     assert scale_pixels(numbers) is numbers
 
 
-def test_dealt_pixels_are_scale_pixels(tmp_path: Path, monkeypatch):
+def test_dealt_pixels_are_scale_pixels(tmp_path: Path) -> None:
     files, known = official.cifar10()
     official.place(tmp_path / "cifar10", files)
     silos = deal(load("cifar10", tmp_path), "iid", 1, seed=0)
@@ -205,12 +212,12 @@ PER_CLASS = {
 
 
 @pytest.mark.parametrize("name", PER_CLASS)
-def test_real_files_have_the_published_counts_per_class(loaded, name):
+def test_real_files_have_the_published_counts_per_class(loaded: Loaded, name: str) -> None:
     source = loaded(name)
     assert (source.train.y.bincount().tolist(), source.test.y.bincount().tolist()) in PER_CLASS[name]
 
 
-def test_emnist_has_the_published_counts(loaded):
+def test_emnist_has_the_published_counts(loaded: Loaded) -> None:
     source = loaded("emnist")
     if len(source.train.y) == 697_932:
         assert len(source.test.y) == 116_323
@@ -225,7 +232,7 @@ def test_emnist_has_the_published_counts(loaded):
     assert any("45,959 of 697,932" in note and "8,128 of 116,323" in note for note in source.notes)
 
 
-def test_emnist_stands_upright(loaded):
+def test_emnist_stands_upright(loaded: Loaded) -> None:
     """A 1 is taller than wide, as it is in MNIST; an image on its side is not."""
     for name in ("mnist", "emnist"):
         x, y = loaded(name).train
@@ -234,12 +241,12 @@ def test_emnist_stands_upright(loaded):
         assert rows > 1.5 * columns
 
 
-def test_organamnist_has_the_published_counts(loaded):
+def test_organamnist_has_the_published_counts(loaded: Loaded) -> None:
     source = loaded("organamnist")
     assert (len(source.train.y), len(source.test.y)) in [(34_561, 17_778), (20_000, 5_000)]
 
 
-def test_superclasses_of_cifar100(loaded):
+def test_superclasses_of_cifar100(loaded: Loaded) -> None:
     """The published hierarchy has five classes in each; a few pairs of it."""
     superclass = loaded("cifar100").superclass
     assert [superclass.count(group) for group in range(20)] == [5] * 20

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from data.sources import Loaded
 
 from amity.contract import InputError
 from amity.data import SOURCES, load
@@ -15,7 +16,7 @@ from amity.data.source import scale_pixels
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_source_is_what_its_entry_says(loaded, name):
+def test_every_source_is_what_its_entry_says(loaded: Loaded, name: str) -> None:
     source, entry = loaded(name), SOURCES[name]
     for x, y in (source.train, source.test):
         assert tuple(x.shape[1:]) == entry.shape and len(x) == len(y)
@@ -34,7 +35,7 @@ def test_every_source_is_what_its_entry_says(loaded, name):
 
 
 @pytest.mark.parametrize("name", ["digits", "synthetic"])
-def test_embedded_sources_never_change(name):
+def test_embedded_sources_never_change(name: str) -> None:
     torch.manual_seed(1)
     first = load(name)
     torch.manual_seed(2)
@@ -42,7 +43,7 @@ def test_embedded_sources_never_change(name):
     assert torch.equal(first.train.x, second.train.x) and torch.equal(first.test.y, second.test.y)
 
 
-def test_digits_are_divided_once_and_by_class():
+def test_digits_are_divided_once_and_by_class() -> None:
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
@@ -53,7 +54,7 @@ def test_digits_are_divided_once_and_by_class():
     assert ((source.test.y.bincount() - 0.3 * total).abs() <= 0.5).all()
 
 
-def test_synthetic_classes_overlap_and_need_more_than_a_line():
+def test_synthetic_classes_overlap_and_need_more_than_a_line() -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.neighbors import KNeighborsClassifier
 
@@ -65,7 +66,7 @@ def test_synthetic_classes_overlap_and_need_more_than_a_line():
 
 
 @pytest.fixture
-def nowhere(tmp_path, monkeypatch):
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without data: no variable set, an empty working directory and cache."""
     monkeypatch.delenv("AMITY_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -73,7 +74,7 @@ def nowhere(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_search_order(nowhere, monkeypatch):
+def test_search_order(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AMITY_DATA", "/from/variable")
     expected = [Path("/given"), Path("/from/variable"), Path("data"), nowhere / "cache" / "amity"]
     assert search_path("/given") == expected
@@ -81,13 +82,13 @@ def test_search_order(nowhere, monkeypatch):
     assert search_path() == expected[2:]
 
 
-def test_home_is_the_last_resort(monkeypatch):
+def test_home_is_the_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert search_path()[-1] == Path.home() / ".cache" / "amity"
 
 
 @pytest.mark.parametrize("name", [name for name, entry in SOURCES.items() if entry.files])
-def test_missing_files_say_which_where_and_what_to_do(nowhere, name):
+def test_missing_files_say_which_where_and_what_to_do(nowhere: Path, name: str) -> None:
     (nowhere / "given").mkdir()
     with pytest.raises(InputError) as caught:
         load(name, nowhere / "given")
@@ -97,7 +98,7 @@ def test_missing_files_say_which_where_and_what_to_do(nowhere, name):
         assert word in message
 
 
-def test_only_the_missing_files_are_named(nowhere):
+def test_only_the_missing_files_are_named(nowhere: Path) -> None:
     folder = nowhere / "data" / "mnist"
     folder.mkdir(parents=True)
     (folder / "t10k-labels-idx1-ubyte").write_bytes(b"")
@@ -107,7 +108,7 @@ def test_only_the_missing_files_are_named(nowhere):
 
 
 @pytest.mark.parametrize("folder", ["fashion-mnist", "fmnist", "FashionMNIST/raw"])
-def test_foreign_content_is_refused_by_its_checksum(nowhere, folder):
+def test_foreign_content_is_refused_by_its_checksum(nowhere: Path, folder: str) -> None:
     """Well-formed files of the right names, wherever they may lie, are not believed."""
     place = nowhere / folder
     place.mkdir(parents=True)
@@ -120,12 +121,12 @@ def test_foreign_content_is_refused_by_its_checksum(nowhere, folder):
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_name_gets_the_nearest():
+def test_an_unknown_name_gets_the_nearest() -> None:
     with pytest.raises(InputError, match="unknown data set 'mnits': did you mean mnist"):
         load("mnits")
 
 
-def test_import_is_light():
+def test_import_is_light() -> None:
     """`amity --help` must not wait for scikit-learn."""
     code = "import sys, amity.data, amity.models; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

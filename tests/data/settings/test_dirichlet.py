@@ -2,26 +2,28 @@
 
 import pytest
 import torch
+from data.sources import Numbered
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from amity.contract import InputError
-from amity.data import deal
+from amity.data import Silos, deal
 from amity.data.settings.dirichlet import dirichlet
 
 
-def held(silos, part="train"):
+def held(silos: Silos, part: str = "train") -> Tensor:
     """Counts per silo and class.  # [m, classes]"""
     return torch.stack([getattr(silo, part).y.bincount(minlength=silos.classes) for silo in silos.silos])
 
 
-def positions(silos, part):
+def positions(silos: Silos, part: str) -> list[list[int]]:
     return [getattr(silo, part).x.flatten().long().tolist() for silo in silos.silos]
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 5.0])
-def test_shares_have_the_moments_of_the_distribution(alpha):
+def test_shares_have_the_moments_of_the_distribution(alpha: float) -> None:
     m, draws = 6, 40_000
     shares = dirichlet(alpha, m, draws, torch.Generator().manual_seed(0))
     torch.testing.assert_close(shares.sum(0), torch.ones(draws, dtype=torch.float64))
@@ -31,7 +33,7 @@ def test_shares_have_the_moments_of_the_distribution(alpha):
 
 
 @pytest.mark.parametrize("alpha", [1e-300, 1e-6, 1e6, 1e300])
-def test_shares_stay_shares_at_the_extremes(alpha):
+def test_shares_stay_shares_at_the_extremes(alpha: float) -> None:
     shares = dirichlet(alpha, 7, 500, torch.Generator().manual_seed(1))
     torch.testing.assert_close(shares.sum(0), torch.ones(500, dtype=torch.float64))
     top = shares.max(0).values
@@ -51,7 +53,16 @@ def test_shares_stay_shares_at_the_extremes(alpha):
     test_from=st.sampled_from(["shares", "holdout"]),
     seed=st.integers(0, 2**31),
 )
-def test_all_is_dealt_and_nobody_has_less_than_the_least(numbered, stock, clients, alpha, axis, least, test_from, seed):
+def test_all_is_dealt_and_nobody_has_less_than_the_least(
+    numbered: Numbered,
+    stock: list[tuple[int, int]],
+    clients: int,
+    alpha: float,
+    axis: str,
+    least: int,
+    test_from: str,
+    seed: int,
+) -> None:
     train, test = (list(part) for part in zip(*stock, strict=True))
     name = f"dirichlet:alpha={alpha},axis={axis},min_size={least},test_from={test_from}"
     try:
@@ -79,26 +90,26 @@ def test_all_is_dealt_and_nobody_has_less_than_the_least(numbered, stock, client
         assert max(sizes) - min(sizes) <= 1
 
 
-def test_test_examples_follow_the_shares_in_training(numbered):
+def test_test_examples_follow_the_shares_in_training(numbered: Numbered) -> None:
     silos = deal(numbered([4000, 1000, 500], [900, 800, 70]), "dirichlet", 10, seed=0)
     shares = held(silos) / torch.tensor([4000, 1000, 500])
     assert silos.notes == ()
     assert (held(silos, "test") - shares * torch.tensor([900, 800, 70])).abs().max() <= 1
 
 
-def test_alpha_goes_from_one_class_per_silo_to_equal_parts(numbered):
+def test_alpha_goes_from_one_class_per_silo_to_equal_parts(numbered: Numbered) -> None:
     source = numbered([1000] * 10, [100] * 10)
 
-    def distance(alpha, axis):
+    def distance(alpha: float, axis: str) -> float:
         counts = held(deal(source, f"dirichlet:alpha={alpha},axis={axis}", 10, seed=0)).double()
-        return (counts / counts.sum(1, keepdim=True) - 0.1).abs().sum(1).mean()
+        return (counts / counts.sum(1, keepdim=True) - 0.1).abs().sum(1).mean().item()
 
     for axis in ("class", "client"):
         far = [distance(alpha, axis) for alpha in (0.01, 0.1, 1, 10, 1000)]
         assert far == sorted(far, reverse=True) and far[0] > 1.2 and far[-1] < 0.1
 
 
-def test_silos_that_came_away_with_too_little_get_some_and_the_notes_say_so(numbered):
+def test_silos_that_came_away_with_too_little_get_some_and_the_notes_say_so(numbered: Numbered) -> None:
     source = numbered([300] * 4, [50] * 4)
     silos = deal(source, "dirichlet:alpha=1e-6,min_size=20", 30, seed=0)
     assert min(silos.sizes) == 20 and sum(silos.sizes) == 1200
@@ -109,7 +120,7 @@ def test_silos_that_came_away_with_too_little_get_some_and_the_notes_say_so(numb
     assert 26 * 20 <= moved <= 29 * 20
 
 
-def test_holdout_leaves_the_test_set_alone(numbered):
+def test_holdout_leaves_the_test_set_alone(numbered: Numbered) -> None:
     source = numbered([100] * 3, [1, 0, 0])
     silos = deal(source, "dirichlet:alpha=5,test_from=holdout", 4, seed=0)
     assert sum(silos.sizes) + sum(len(silo.test.y) for silo in silos.silos) == 300
@@ -118,7 +129,9 @@ def test_holdout_leaves_the_test_set_alone(numbered):
 
 
 @pytest.mark.parametrize(("text", "samples"), [("scarce", 50), ("scarce:samples=7,alpha=0.1", 7)])
-def test_scarce_silos_have_the_same_few_examples_and_whole_test_parts(numbered, text, samples):
+def test_scarce_silos_have_the_same_few_examples_and_whole_test_parts(
+    numbered: Numbered, text: str, samples: int
+) -> None:
     silos = deal(numbered([600] * 5, [100] * 5), text, 20, seed=0)
     assert silos.sizes == (samples,) * 20
     tested = held(silos, "test")
@@ -126,13 +139,13 @@ def test_scarce_silos_have_the_same_few_examples_and_whole_test_parts(numbered, 
     assert len(set(tested.sum(1).tolist())) > 5
 
 
-def test_scarce_keeps_the_mix(numbered):
+def test_scarce_keeps_the_mix(numbered: Numbered) -> None:
     silos = deal(numbered([6000] * 3, [3000] * 3), "scarce:samples=300,alpha=1", 6, seed=0)
     mix, true = (counts / counts.sum(1, keepdim=True) for counts in (held(silos).double(), held(silos, "test")))
     assert (mix - true).abs().max() < 5 * 0.5 / 300**0.5  # five standard deviations at most
 
 
-def test_five_hundred_silos_of_sixty_two_classes(numbered):
+def test_five_hundred_silos_of_sixty_two_classes(numbered: Numbered) -> None:
     silos = deal(numbered([200] * 62, [40] * 62), "many:alpha=0.1", 500, seed=0)
     assert sum(silos.sizes) == 62 * 200 and min(silos.sizes) >= 10
     assert min(len(silo.test.y) for silo in silos.silos) >= 1

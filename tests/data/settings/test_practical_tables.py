@@ -1,30 +1,34 @@
 """FedAMP's tables for EMNIST and CIFAR-100, on labels alone. Counts come from the paper (methods.md, 5.3)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
+from data.sources import Loaded, Numbered
+from torch import Tensor
 
-from amity.contract import InputError
-from amity.data import deal
+from amity.contract import InputError, Split
+from amity.data import Silos, Source, deal
 
 SUPERCLASS = tuple(torch.randperm(100, generator=torch.Generator().manual_seed(0)).remainder(20).tolist())
 
 
 @pytest.fixture
-def cifar100(numbered):
+def cifar100(numbered: Numbered) -> Callable[[int], Source]:
     """`per_class` training examples of each of 100 classes in 20 superclasses of 5."""
     return lambda per_class: replace(numbered([per_class] * 100, [100] * 100, "cifar100"), superclass=SUPERCLASS)
 
 
-def counts(split, classes):
+def counts(split: Split, classes: int) -> Tensor:
     return split.y.bincount(minlength=classes)
 
 
-def check(silos, classes_of, sizes, tests=100):
+def check(silos: Silos, classes_of: list[list[int]], sizes: list[int], tests: int = 100) -> None:
     """80 % of each silo's examples are of its group's classes, as even as can be, and so are the others."""
     for silo, size in zip(silos.silos, sizes, strict=True):
         own = torch.zeros(silos.classes, dtype=torch.bool)
+        assert silo.group is not None
         own[classes_of[silo.group]] = True
         for split, total in ((silo.train, size), (silo.test, tests)):
             found = counts(split, silos.classes)
@@ -33,7 +37,7 @@ def check(silos, classes_of, sizes, tests=100):
                 assert part.max() - part.min() <= 1
 
 
-def test_emnist(numbered):
+def test_emnist(numbered: Numbered) -> None:
     silos = deal(numbered([1300] * 62, [120] * 62, "emnist"), "practical", 62, seed=0)
     assert [silo.group for silo in silos.silos] == [0] * 10 + [1] * 26 + [2] * 26
     check(silos, [list(range(10)), list(range(10, 36)), list(range(36, 62))], [1000] * 10 + [700] * 26 + [400] * 26)
@@ -41,7 +45,9 @@ def test_emnist(numbered):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_where_classes_run_out_a_groups_silos_stay_alike_and_test_parts_follow_training_parts(numbered, seed):
+def test_where_classes_run_out_a_groups_silos_stay_alike_and_test_parts_follow_training_parts(
+    numbered: Numbered, seed: int
+) -> None:
     """Half of the letters have too few for the counts, as in the pack of the official test part."""
     stock = [1062] * 10 + [270, 1062] * 26
     silos = deal(numbered(stock, [120] * 62, "emnist"), "practical", 62, seed)
@@ -63,7 +69,7 @@ def test_where_classes_run_out_a_groups_silos_stay_alike_and_test_parts_follow_t
     assert all(row[dominating[group]].sum() == 80 for row, group in zip(test, groups.tolist(), strict=True))
 
 
-def test_where_classes_run_out_every_class_is_tested_as_often_as_it_is_trained_on(numbered):
+def test_where_classes_run_out_every_class_is_tested_as_often_as_it_is_trained_on(numbered: Numbered) -> None:
     """A silo's 20 test examples of 52 other classes leave most of them out; which ones must be chance."""
     source = numbered([1062] * 10 + [270, 1062] * 26, [120] * 62, "emnist")
     off = []  # [silos of all seeds, classes]
@@ -75,12 +81,12 @@ def test_where_classes_run_out_every_class_is_tested_as_often_as_it_is_trained_o
 
 
 @pytest.mark.parametrize(("clients", "sizes"), [(31, [5, 13, 13]), (3, [1, 1, 1]), (10, [2, 4, 4])])
-def test_emnist_groups_keep_their_proportion(numbered, clients, sizes):
+def test_emnist_groups_keep_their_proportion(numbered: Numbered, clients: int, sizes: list[int]) -> None:
     silos = deal(numbered([1300] * 62, [120] * 62, "emnist"), "practical", clients, seed=0)
     assert [[silo.group for silo in silos.silos].count(group) for group in range(3)] == sizes
 
 
-def test_cifar100(cifar100):
+def test_cifar100(cifar100: Callable[[int], Source]) -> None:
     silos = deal(cifar100(500), "practical", 100, seed=0)
     assert [silo.group for silo in silos.silos] == [i // 5 for i in range(100)]
     members = [[label for label in range(100) if SUPERCLASS[label] == group] for group in range(20)]
@@ -88,7 +94,7 @@ def test_cifar100(cifar100):
     assert sum(silos.sizes) == 30_000 and silos.notes == ()
 
 
-def test_cifar100_in_part_has_three_quarters_of_the_counts_and_says_so(cifar100):
+def test_cifar100_in_part_has_three_quarters_of_the_counts_and_says_so(cifar100: Callable[[int], Source]) -> None:
     """350 of 500 per class: superclasses of the first groups would be asked for 2289 of 1750."""
     silos = deal(cifar100(350), "practical", 100, seed=0)
     assert silos.sizes == tuple(count for count in (375, 300, 225, 150, 75) for _ in range(20))
@@ -102,12 +108,13 @@ def test_cifar100_in_part_has_three_quarters_of_the_counts_and_says_so(cifar100)
         deal(cifar100(350), "practical", 101, seed=0)
 
 
-def test_other_data_with_superclasses_are_grouped_by_them(numbered):
+def test_other_data_with_superclasses_are_grouped_by_them(numbered: Numbered) -> None:
     source = replace(numbered([90] * 5, [30] * 5), superclass=(7, 3, 7, 3, 7))
     silos = deal(source, "practical", 4, seed=0)
     assert [silo.group for silo in silos.silos] == [0, 0, 1, 1]
     assert silos.sizes[0] == 2 * silos.sizes[3]
     for silo in silos.silos:
+        assert silo.group is not None
         own = [[1, 3], [0, 2, 4]][silo.group]
         assert counts(silo.train, 5)[own].sum() == round(0.8 * len(silo.train.y))
     with pytest.raises(InputError, match="2 superclasses or more"):
@@ -115,7 +122,7 @@ def test_other_data_with_superclasses_are_grouped_by_them(numbered):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_draws_have_the_same_parts_and_uneven_classes(numbered, seed):
+def test_random_draws_have_the_same_parts_and_uneven_classes(numbered: Numbered, seed: int) -> None:
     source = numbered([6000] * 10, [1000] * 10, "mnist")
     quota, drawn = (deal(source, f"practical:draw={draw}", 100, seed) for draw in ("quota", "random"))
     assert drawn.sizes == quota.sizes and drawn.notes == ()
@@ -128,8 +135,8 @@ def test_random_draws_have_the_same_parts_and_uneven_classes(numbered, seed):
     assert 0.4 < torch.stack(spread).mean() < 2  # 1 in the mean, for a fair coin
 
 
-def test_random_draws_that_outrun_the_data_are_noted(numbered):
-    notes = []
+def test_random_draws_that_outrun_the_data_are_noted(numbered: Numbered) -> None:
+    notes: list[str] = []
     for seed in range(10):
         silos = deal(numbered([40] * 6, [40] * 6), "practical:draw=random", 6, seed)
         assert all(len(silo.train.y) for silo in silos.silos)
@@ -140,7 +147,7 @@ def test_random_draws_that_outrun_the_data_are_noted(numbered):
 
 
 @pytest.mark.parametrize("clients", [1, 4, 30])
-def test_mcmahans_shards_are_two_equal_pieces_of_the_sorted_data(loaded, clients):
+def test_mcmahans_shards_are_two_equal_pieces_of_the_sorted_data(loaded: Loaded, clients: int) -> None:
     source = loaded("digits")
     silos = deal(source, "pathological:scheme=shards", clients, seed=0)
     assert sum(silos.sizes) == len(source.train.y) and max(silos.sizes) - min(silos.sizes) <= 2

@@ -1,6 +1,9 @@
 """Settings with options in their name: what is read, what is recorded, what is refused."""
 
+from typing import Literal
+
 import pytest
+from data.sources import Numbered
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -12,12 +15,12 @@ from amity.data.settings.registry import options_of, read, written
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_name_alone_is_the_setting_at_its_defaults(name):
+def test_a_name_alone_is_the_setting_at_its_defaults(name: str) -> None:
     assert read(name) == (name, SETTINGS[name].make())
     assert all(option["help"] and option["rule"] for option in options_of(name))
 
 
-def test_options_stand_behind_a_colon_in_any_order():
+def test_options_stand_behind_a_colon_in_any_order() -> None:
     expected = Dirichlet(alpha=0.1, axis="client", min_size=3)
     assert read("dirichlet:alpha=0.1,axis=client,min_size=3") == ("dirichlet", expected)
     assert read(" dirichlet: min_size = 3 , axis=Client,alpha=.1 ") == ("dirichlet", expected)
@@ -30,14 +33,16 @@ def test_options_stand_behind_a_colon_in_any_order():
     least=st.integers(1, 10**6),
     test=st.sampled_from(["shares", "holdout"]),
 )
-def test_what_is_recorded_is_read_again(alpha, axis, least, test):
+def test_what_is_recorded_is_read_again(
+    alpha: float, axis: Literal["class", "client"], least: int, test: Literal["shares", "holdout"]
+) -> None:
     rule = Dirichlet(alpha, axis, least, test)
     text = written("dirichlet", rule)
     assert read(text) == ("dirichlet", rule)
     assert " " not in text
 
 
-def test_every_option_is_recorded(numbered):
+def test_every_option_is_recorded(numbered: Numbered) -> None:
     source = numbered([60] * 4, [30] * 4)
     named = {name: deal(source, name, 3, seed=0).setting for name in SETTINGS if name != "natural"}
     assert named["iid"] == "iid"
@@ -72,13 +77,15 @@ def test_every_option_is_recorded(numbered):
         ("iid:alpha=1", "iid has no options, got 'alpha'"),
     ],
 )
-def test_refusals_are_one_line_with_a_remedy(text, message):
+def test_refusals_are_one_line_with_a_remedy(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         read(text)
     assert "\n" not in str(caught.value) and ": " in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "clients", "share"), [("iid", 20, 1), ("shards", 12, 1), ("many", 500, 0.1)])
-def test_a_setting_proposes_how_many_silos_there_are_and_take_part(numbered, name, clients, share):
+def test_a_setting_proposes_how_many_silos_there_are_and_take_part(
+    numbered: Numbered, name: str, clients: int, share: float
+) -> None:
     silos = deal(numbered([2000] * 4, [300] * 4), name, None, seed=0)
     assert (len(silos.silos), silos.participation) == (clients, share)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing import COLUMNS, ROWS, figure, panels
-from synthetic import ROUNDS, experiment, outcome, results
+from papers.drawing import COLUMNS, ROWS, figure, panels
+from papers.synthetic import ROUNDS, experiment, outcome, results
 
 from amity.papers.results import Results
 from amity.report.figures import COLOURS

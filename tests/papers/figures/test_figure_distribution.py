@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from drawing import COLUMNS, ROWS, figure, panels
-from synthetic import results
+from papers.drawing import COLUMNS, ROWS, figure, panels
+from papers.synthetic import results
 
 
 def test_silos_that_failed_do_not_squash_the_others(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing import ROWS, figure, panels
-from synthetic import results
+from papers.drawing import ROWS, figure, panels
+from papers.synthetic import results
 
 from amity.papers.figures import style
 from amity.papers.results import Results

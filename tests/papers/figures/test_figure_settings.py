@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing import COLUMNS, ROWS, figure, panels
-from synthetic import experiment, results
+from papers.drawing import COLUMNS, ROWS, figure, panels
+from papers.synthetic import experiment, results
 
 from amity.config.run import Run
 from amity.papers.figures import settings
@@ -33,7 +33,7 @@ def test_bubbles_of_a_few_examples_are_still_seen() -> None:
     assert sorted(axes.collections[0].get_sizes()) == pytest.approx([1, 1, 196])
 
 
-def test_bubbles_are_as_large_as_the_counts(tmp_path: Path) -> None:
+def test_bubbles_are_as_large_as_the_counts() -> None:
     plan = experiment({"fedavg": {"choose": {"lr": [0.1, 0.2]}}}, {"left": {"per_silo": 40}})
     (axes,) = panels(figure("division", Results(plan, "cpu", {}, {})))
     run = Run(method="fedavg", data="digits", setting="practical", clients=6)
@@ -45,7 +45,7 @@ def test_bubbles_are_as_large_as_the_counts(tmp_path: Path) -> None:
     assert sizes / sizes.max() == pytest.approx(held / held.max())
 
 
-def test_many_silos_are_cells_of_a_grid(tmp_path: Path) -> None:
+def test_many_silos_are_cells_of_a_grid() -> None:
     plan = experiment({"fedavg": {}}, {"left": {"clients": 50}})
     axes = panels(figure("division", Results(plan, "cpu", {}, {})))[0]
     assert axes.images[0].get_array().shape == (10, 50)

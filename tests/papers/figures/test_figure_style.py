@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from drawing import COLUMNS, ROWS
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import results
+from papers.drawing import COLUMNS, ROWS
+from papers.synthetic import results
 
 from amity.papers.figures import draw, style
 from amity.papers.spec import Output

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing import COLUMNS, figure, panels
-from synthetic import results
+from papers.drawing import COLUMNS, figure, panels
+from papers.synthetic import results
 
 
 def sweep_lines(rows: Mapping[str, Any], tmp_path: Path) -> tuple[Any, Any]:

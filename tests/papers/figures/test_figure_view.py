@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawing import COLUMNS, ROWS, panels
-from synthetic import results
+from papers.drawing import COLUMNS, ROWS, panels
+from papers.synthetic import results
 
 from amity.errors import InputError
 from amity.papers.figures import DRAWINGS, draw, style

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing import GROUPS, figure, not_blank, panels
-from synthetic import ROUNDS, results, save_weights
+from papers.drawing import GROUPS, figure, not_blank, panels
+from papers.synthetic import ROUNDS, results, save_weights
 
 from amity.papers.figures import draw
 from amity.papers.spec import Output

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawing import COLUMNS, GROUPS, ROWS, figure, not_blank, panels
-from synthetic import ROUNDS, changed, experiment, outcome, results
+from papers.drawing import COLUMNS, GROUPS, ROWS, figure, not_blank, panels
+from papers.synthetic import ROUNDS, changed, experiment, outcome, results
 
 from amity.errors import InputError
 from amity.papers import spec, tables

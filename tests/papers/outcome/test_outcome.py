@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from round_by_round import COLLAPSED, DIVERGES, plus, run
+from papers.round_by_round import COLLAPSED, DIVERGES, plus, run
 
 
 def test_when_a_run_diverged_is_read_off_who_took_part_if_its_record_does_not_say() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from synthetic import outcome
+from papers.synthetic import outcome
 
 from amity.papers import spec
 from amity.papers.outcome.content import (

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from small_experiment import command
+from papers.small_experiment import command
 
 from amity.errors import InputError
 from amity.papers import outcome, reproduce, spec

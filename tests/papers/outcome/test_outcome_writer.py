@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_experiment import DIVERGES
+from papers.small_experiment import DIVERGES
 
 from amity.config.run import Run
 from amity.papers import outcome, reproduce, spec
@@ -30,8 +30,9 @@ def test_the_recorded_outcome_is_the_runs_own(root: Path, tmp_path: Path) -> Non
     for round, matrix in record.weights.items():
         np.testing.assert_allclose(again.weights[round], matrix, atol=1e-3)
     assert again.rounds["round"] == [1, 2]
-    counts = [sum(silo["test"]) for silo in (record.manifest or {})["silos"]]
-    pooled = sum(a * n for a, n in zip(record.lines[-1]["accuracy"], counts, strict=True)) / sum(counts)
+    assert record.manifest is not None
+    counts = [sum(silo["test"]) for silo in record.manifest["silos"]]
+    pooled = np.average(np.array(record.lines[-1]["accuracy"], dtype=float), weights=counts)
     assert again.rounds["pooled"][-1] == pytest.approx(pooled, abs=1e-4)
 
 

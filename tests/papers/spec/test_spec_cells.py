@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from toml_files import small, written
+from papers.toml_files import small, written
 
 from amity.config.run import Run
 from amity.papers import spec

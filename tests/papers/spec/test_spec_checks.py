@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from toml_files import SMALL, small, written
+from papers.toml_files import SMALL, small, written
 
 from amity.errors import InputError
 from amity.papers import spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from papers_files import ALL, paper, runs_of
+from papers.papers_files import ALL, paper, runs_of
 
 from amity import methods
 from amity.data import SOURCES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from toml_files import LIKE, SMALL, like, written
+from papers.toml_files import LIKE, SMALL, like, written
 
 from amity.errors import InputError
 from amity.papers import spec

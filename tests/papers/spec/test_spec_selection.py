@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from papers_files import paper
-from toml_files import like, small
+from papers.papers_files import paper
+from papers.toml_files import like, small
 
 from amity.errors import InputError
 from amity.papers import spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from papers_files import keys, paper
+from papers.papers_files import keys, paper
 
 from amity.papers import reproduce, spec
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from made_up import CONTENT, EIGHT, SEVERAL, outcome, results, text_of
+from papers.made_up import CONTENT, EIGHT, SEVERAL, outcome, results, text_of
 
 from amity import statistics
 from amity.papers import tables

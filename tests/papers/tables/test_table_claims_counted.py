@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from round_by_round import COLLAPSED, DIVERGES, UNIFORM, plus, results, run, verdict
+from papers.round_by_round import COLLAPSED, DIVERGES, UNIFORM, plus, results, run, verdict
 
 from amity.papers.comparison import Work, compare
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from made_up import SEVERAL, outcome, results
+from papers.made_up import SEVERAL, outcome, results
 
 from amity.papers import tables
 

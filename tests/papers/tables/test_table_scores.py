@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from made_up import SEVERAL, outcome, results, text_of
+from papers.made_up import SEVERAL, outcome, results, text_of
 
 from amity.papers import tables
 from amity.papers.outcome import Outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from made_up import EIGHT, outcome, results, text_of
+from papers.made_up import EIGHT, outcome, results, text_of
 
 from amity.papers import tables
 

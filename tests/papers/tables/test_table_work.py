@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from round_by_round import plus, results, run
+from papers.round_by_round import plus, results, run
 
 from amity.papers import tables
 from amity.papers.spec import Output

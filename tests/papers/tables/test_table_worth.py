@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from made_up import cells_of, outcome, results
+from papers.made_up import cells_of, outcome, results
 
 from amity.papers import tables
 

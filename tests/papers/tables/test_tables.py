@@ -6,7 +6,7 @@ import csv
 import io
 from pathlib import Path
 
-from made_up import SEVERAL, results
+from papers.made_up import SEVERAL, results
 
 from amity.papers import tables
 from amity.papers.tables import scores

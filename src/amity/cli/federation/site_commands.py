@@ -55,7 +55,7 @@ def verdict_command(site: SiteFolder, run: RunName) -> None:
 def leave_command(site: SiteFolder, run: RunName) -> None:
     """Leave a run: the silo keeps the personal model that it has, and is not asked again."""
     from amity.site.config import load_site
-    from amity.site.leaving import ask_to_leave
+    from amity.site.ending import ask_to_leave
 
     here = load_site(site)
     ask_to_leave(here, run)

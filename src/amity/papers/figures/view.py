@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,7 +43,7 @@ class View:
         """The output's columns, recorded or not."""
         return self._selected("columns", self.output.columns, self.experiment.columns(self.results.size))
 
-    def _selected(self, axis: Axis, wanted: Iterable[str], there: list[str]) -> list[str]:
+    def _selected(self, axis: Axis, wanted: Collection[str], there: list[str]) -> list[str]:
         """Return those of the wanted rows or columns that are there; all that are there if none is named."""
         for name in wanted:
             self.known(axis, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, get_args
 
 from amity.config.options import fields_of, unknown
@@ -87,7 +87,7 @@ def _check_names(content: Mapping[str, Any], name: str) -> None:
         check("columns", [*table.get("columns", []), *than], f"a claim in {name}")
 
 
-def check_entries(name: str, axis: Axis, entries: Iterable[str], known: Iterable[str], where: str) -> None:
+def check_entries(name: str, axis: Axis, entries: Iterable[str], known: Collection[str], where: str) -> None:
     """Refuse a row or column that an experiment does not have."""
     for entry in entries:
         if not known:

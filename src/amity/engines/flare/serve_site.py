@@ -1,0 +1,48 @@
+"""A silo's own service: FLARE's process, kept running, and what the silo finds out for itself after a run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from amity.engines.flare.kept_running import KeptRunning
+from amity.engines.flare.kits import silo_command
+from amity.site.config import Site, load_site
+
+EVERY = 2.0
+"""Seconds between two looks."""
+
+
+def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], bool] = lambda: False) -> None:
+    """Serve a silo until interrupted, or until `until` says so."""
+    site = load_site(folder)
+    command, environment = silo_command(folder)
+    network = KeptRunning(command, environment, folder / "silo.err", say)
+    finishing: subprocess.Popen[bytes] | None = None
+    tried: set[str] = set()
+    try:
+        while not until():
+            network.look()
+            if finishing is None and (due := [run for run in without_verdict(site) if run not in tried]):
+                tried |= set(due)
+                say(f"run {', '.join(due)} is over: the model alone is trained here, for the verdict")
+                finishing = subprocess.Popen(
+                    [sys.executable, "-m", "amity.site.finishing"], env=environment, stdin=subprocess.DEVNULL
+                )
+            elif finishing is not None and finishing.poll() is not None:
+                finishing = None
+            time.sleep(EVERY)
+    finally:
+        if finishing is not None:
+            finishing.terminate()
+            finishing.wait()
+        network.end()
+
+
+def without_verdict(site: Site) -> list[str]:
+    """Runs that are over at this silo, and have no verdict yet."""
+    ended = (site.state / "runs").glob("*/ended.json")
+    return sorted(file.parent.name for file in ended if not (file.parent / "verdict.json").exists())
