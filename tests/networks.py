@@ -32,7 +32,7 @@ from amity.hub.board import Status, read_status
 from amity.hub.conduct import conduct
 from amity.prepare import silos_of
 from amity.site.config import Site, load_site
-from amity.site.worker import Worker
+from amity.site.answering import Worker
 
 DIGITS = DataForm((1, 8, 8), tuple("0123456789"))
 

@@ -57,7 +57,7 @@ def try_command(
             for run in runs:
                 status = trial.wait(run, 600.0, _Shown())
                 if status["phase"] != "ended":
-                    raise InputError(f"run {run.name} came out {status['phase']}: {status['words']}")
+                    raise InputError(f"run {run.name} is {status['phase']}: {status['words']}")
             table([read_run(run.folder / "record") for run in runs])
             _tell_verdicts(trial)
             _tell_equality(trial, together)
