@@ -31,8 +31,8 @@ from amity.federation.transport import Away
 from amity.hub.board import Status, read_status
 from amity.hub.conduct import conduct
 from amity.prepare import silos_of
-from amity.site.config import Site, load_site
 from amity.site.answering import Worker
+from amity.site.config import Site, load_site
 
 DIGITS = DataForm((1, 8, 8), tuple("0123456789"))
 
