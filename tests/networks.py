@@ -141,8 +141,8 @@ class Trial:
     def site(self, name: str) -> Site:
         return load_site(self.folders[name])
 
-    def network(self) -> MemoryNetwork:
-        workers = {name: Worker(load_site(folder)) for name, folder in self.folders.items()}
+    def network(self, without: Collection[str] = ()) -> MemoryNetwork:
+        workers = {name: Worker(self.site(name)) for name in self.names if name not in without}
         return MemoryNetwork({name: one.exchange for name, one in workers.items()}, list(workers.values()))
 
     def conduct(self, network: MemoryNetwork) -> None:

@@ -5,85 +5,156 @@ from __future__ import annotations
 import gc
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from networks import Killed, MemoryNetwork, Trial, trial_of
+from networks import Killed, MemoryNetwork, Trial, delivered, trial_of
 
 import amity
-from amity.federation.messages import Message
-from amity.federation.silo import SiloSide
+from amity.federation.messages import Message, Train
+from amity.hub.board import Board
+from amity.hub.recording import Journal
+
+KEYS = ("accuracy", "took_part", "dropped", "bytes_up", "bytes_down", "bytes_eval", "epochs", "warnings")
+
+Turns = Counter[tuple[str, int]]
 
 
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No disk is waited for: what ends here is the server, never the machine."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
+def killed(trial: Trial, network: MemoryNetwork, at: Callable[[str, Message], bool]) -> bool:
+    """Conduct a run whose server ends when it is about to send a letter; False where it comes to its end before."""
 
-
-@pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, int]]:
-    """How often each silo has trained each round."""
-    seen: Counter[tuple[str, int]] = Counter()
-    train = SiloSide.train
-
-    def counted(side: SiloSide, round: int, down: amity.State) -> amity.State:
-        seen[side.name, round] += 1
-        return train(side, round, down)
-
-    monkeypatch.setattr(SiloSide, "train", counted)
-    return seen
-
-
-def killed_at(trial: Trial, network: MemoryNetwork, letter: int) -> bool:
-    """Conduct a run whose server ends when it is about to send this letter; False where it has ended before."""
-    left = [letter]
-
-    def count(name: str, message: Message) -> None:
-        left[0] -= 1
-        if left[0] < 0:
+    def end(name: str, message: Message) -> None:
+        if at(name, message):
             raise Killed
 
-    network.before = count
+    network.before = end
     try:
         trial.conduct(network)
     except Killed:
         return True
     finally:
-        network.before = lambda name, message: None
-        gc.collect()  # and with the process go the locks that it holds
+        network.before = delivered
+        gc.collect()  # with a process go the locks that it holds
     return False
 
 
-def check_whole(trial: Trial, wanted: amity.Result, turns: Counter[tuple[str, int]]) -> None:
+def letter(number: int) -> Callable[[str, Message], bool]:
+    """Whether a letter is the one with this number."""
+    counted = iter(range(number + 1))
+    return lambda name, message: next(counted) == number
+
+
+def check_whole(trial: Trial, wanted: amity.Result, turns: Turns) -> None:
     """Every silo has its model, and nothing in the record or on the board tells of the crash."""
+    rounds = trial.run.rounds
     assert trial.status["phase"] == "ended", trial.status["words"]
     trial.check_models(wanted)
-    lines = trial.record.lines
-    assert [line["round"] for line in lines] == [1, 2, 3]
-    for line, same in zip(lines, wanted.lines, strict=True):
-        for key in ("accuracy", "took_part", "bytes_up", "bytes_down", "bytes_eval", "epochs"):
-            assert line[key] == same[key], key
-    assert set(trial.steps.values()) == {"finished"} and trial.status["round"] == 3
-    assert all(silo["rounds"] == 3 and silo["round"] == 3 for silo in trial.status["silos"].values())
-    assert set(turns.values()) == {1}, turns
+    assert [line["round"] for line in trial.record.lines] == list(range(1, rounds + 1))
+    for line, same in zip(trial.record.lines, wanted.lines, strict=True):
+        for key in KEYS:
+            assert line[key] == same[key], key  # type: ignore[literal-required]
+    assert set(trial.steps.values()) == {"finished"} and trial.status["round"] == rounds
+    assert all(silo["rounds"] == silo["round"] == rounds for silo in trial.status["silos"].values())
+    assert len(turns) == 3 * rounds and set(turns.values()) == {1}, turns
 
 
-@pytest.mark.parametrize("method", ["scaffold", "fedavg-ft"])
-def test_a_server_that_ends_at_any_letter_goes_on_where_it_was(
-    method: str, tmp_path: Path, turns: Counter[tuple[str, int]]
-) -> None:
-    first = trial_of(tmp_path / "first", method, terms={"least_rounds": 3})
-    wanted = first.simulated()
-    letter, ended = 0, True
+def check_every_letter(tmp_path: Path, turns: Turns, method: str, first: int = 0, **options: Any) -> int:
+    """Let the server of a run end at each of its letters in turn, from one on; how many there are comes back."""
+    terms = {"least_rounds": 3}
+    wanted = trial_of(tmp_path / "simulated", method, terms=terms, **options).simulated()
+    number, ended = first, True
     while ended:
         turns.clear()
-        trial = trial_of(tmp_path / str(letter), method, terms={"least_rounds": 3})
+        trial = trial_of(tmp_path / str(number), method, terms=terms, **options)
         with trial.network() as network:
-            ended = killed_at(trial, network, letter)
+            ended = killed(trial, network, letter(number))
             if ended:
                 trial.conduct(network)
         check_whole(trial, wanted, turns)
-        shutil.rmtree(tmp_path / str(letter))
-        letter += 1
-    assert letter > 3 * 15
+        shutil.rmtree(tmp_path / str(number))
+        number += 1
+    return number - 1
+
+
+@pytest.mark.parametrize("method", ["scaffold", "fedavg-ft"])
+def test_a_server_that_ends_at_any_letter_goes_on_where_it_was(method: str, tmp_path: Path, turns: Turns) -> None:
+    # Describe, Propose, Hello; Train, Commit, Measure in three rounds; Keep, Finish: each to three silos
+    assert check_every_letter(tmp_path, turns, method) == 3 * (3 + 3 * 3 + 2)
+
+
+def test_so_it_does_where_validation_data_choose_the_round(tmp_path: Path, turns: Turns) -> None:
+    """A silo that has not heard that this is the round to keep is told so by the server that comes back."""
+    letters = check_every_letter(tmp_path, turns, "fedamp", first=9 + 6, val_fraction=0.3, lr=0.1)
+    assert letters == 3 * (3 + 3 * 3 + 1) + 2 * 3  # two rounds are kept, the last is not
+
+
+@pytest.mark.parametrize("place", [(Journal, "add"), (Board, "took_part"), (Journal, "finish")], ids=lambda at: at[1])
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+def test_a_server_that_ends_between_two_files_goes_on_where_it_was(
+    place: tuple[type, str], done: bool, tmp_path: Path, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = trial_of(tmp_path, "scaffold", terms={"least_rounds": 3})
+    of, name = place
+    real, calls = getattr(of, name), [0]
+
+    def end(*given: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if calls[0] != (1 if name == "finish" else 2):
+            return real(*given, **named)
+        if done:
+            real(*given, **named)
+        raise Killed
+
+    wanted = trial.simulated()
+    turns.clear()
+    with trial.network() as network:
+        with monkeypatch.context() as patch:
+            patch.setattr(of, name, end)
+            assert killed(trial, network, lambda name, message: False)
+        trial.conduct(network)
+    check_whole(trial, wanted, turns)
+
+
+@pytest.mark.parametrize("file", ["state.safetensors", "round.json"])
+@pytest.mark.parametrize("number", [1, 4, 7], ids=["committing", "measuring", "training"])
+def test_a_server_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_before(
+    file: str, number: int, tmp_path: Path, turns: Turns
+) -> None:
+    """It ends after round 2 was saved, or in round 3; round 2 is taken back everywhere, and nobody trains it again."""
+    trial = trial_of(tmp_path, "scaffold", terms={"least_rounds": 3})
+    wanted = trial.simulated()
+    turns.clear()
+    with trial.network() as network:
+        # 9 letters before the rounds, 9 in each, and the second round's Commit is its fourth.
+        assert killed(trial, network, letter(9 + 9 + 3 + number))
+        damaged = trial.folder / "server" / "current" / file
+        content = bytearray(damaged.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        damaged.write_bytes(content)
+        trial.conduct(network)
+    if turns["silo-00", 3] == 2:  # it had begun what comes after what was lost
+        turns["silo-00", 3] = 1
+    check_whole(trial, wanted, turns)
+    notes = [event.words for event in trial.record.events if event.what == "note"]
+    assert len(notes) == 1 and "went on from round 1, saved before it" in notes[0]
+
+
+def test_a_server_without_any_checkpoint_that_is_whole_says_so(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, "scaffold")
+    with trial.network() as network:
+        assert killed(trial, network, lambda name, message: isinstance(message, Train) and message.round == 3)
+        for which in ("current", "old"):
+            (trial.folder / "server" / which / "round.json").write_text("{")
+        trial.conduct(network)
+    assert trial.status["phase"] == "failed" and "no older one is whole: bring back a copy" in trial.status["words"]
+
+
+def test_a_record_that_does_not_go_with_the_checkpoint_is_not_written_to(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, "scaffold")
+    with trial.network() as network:
+        assert killed(trial, network, lambda name, message: isinstance(message, Train) and message.round == 3)
+        shutil.rmtree(trial.folder / "record")
+        trial.conduct(network)
+    assert trial.status["phase"] == "failed" and "has 0 rounds, the server goes on from round 2" in trial.status["words"]

@@ -118,6 +118,8 @@ class StoredSilo(SiloSide):
 
     def settle(self, round: int, asked: int, verdict: Verdict | None) -> None:
         """Agree with a server that comes back, also from the checkpoint before its last."""
+        if self.pending is not None and self.committed > round:
+            self._take_back()
         last = self.last
         if last is not None and self.committed == last.round > round and last.base <= round:
             self.state, self.committed = last.before, last.base
@@ -163,6 +165,12 @@ class StoredSilo(SiloSide):
         sync(new / FACTS)
         swap(new, self._folder / CURRENT, self._folder / OLD)
 
+    def _take_back(self) -> None:
+        """Go back to before the last turn: the server has lost the round before it, too."""
+        with suppress(DamagedFile):  # and what is in memory stays
+            if _facts(self._folder / OLD)["committed"] == self.committed:
+                self._read(self._folder / OLD)
+
     def _load(self) -> None:
         """Go on from what is on disk; from what was there before, where a crash came between two names."""
         current, old = self._folder / CURRENT, self._folder / OLD
@@ -170,6 +178,9 @@ class StoredSilo(SiloSide):
             if not old.exists():
                 return
             old.rename(current)
+        self._read(current)
+
+    def _read(self, current: Path) -> None:
         facts = _facts(current)
         if facts["run"] != self.plan.run:
             raise InputError(

@@ -211,6 +211,7 @@ def shortfall(contract: RunContract, board: Board) -> str:
         for name in contract.invited
         if silos[name]["rounds"] < contract.least_rounds
     ]
-    away = [f"{name} has not got the end of the run" for name in contract.invited if silos[name]["step"] == "absent"]
+    told = ("finished", "left", "declined", "invited")  # to the others nobody has said that the run is over
+    away = [f"{name} has not got the end of the run" for name in contract.invited if silos[name]["step"] not in told]
     left = [f"{name} has left" for name in contract.invited if silos[name]["step"] == "left"]
     return "; ".join([*few, *away, *left])

@@ -13,6 +13,7 @@ from amity.federation.messages import (
     Declined,
     Failed,
     Left,
+    Measure,
     Measured,
     Message,
     Propose,
@@ -59,8 +60,8 @@ class Watcher:
                 self._board.silo(name, "training")
             return
         match answer:
-            case Failed(blame="upload", words=words):
-                self._board.silo(name, "uploaded", words)
+            case Failed(blame="upload", words=words) if kind in (Train, Measure):
+                self._board.silo(name, "uploaded" if kind is Train else "evaluated", words)
             case Failed(words=words):
                 self._board.silo(name, "absent", words)
             case Declined(words=words):
