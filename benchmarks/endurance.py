@@ -208,7 +208,8 @@ def main() -> None:
             status = handed.status
             print(f"the run came out {status['phase']} after {time.monotonic() - began:.0f} s {status['words']}")
             good = _account(trial, handed, run, struck)
-        left = [one.pid for one in psutil.process_iter() if str(folder) in " ".join(_words(one))]
+        above = {os.getpid(), *(one.pid for one in psutil.Process().parents())}  # who was told of the folder too
+        left = [one.pid for one in psutil.process_iter() if one.pid not in above and str(folder) in " ".join(_words(one))]
         print(f"processes left: {left or 'none'}")
     finally:
         for mount in mounts:
@@ -218,7 +219,7 @@ def main() -> None:
 
 def _words(process: psutil.Process) -> list[str]:
     try:
-        return process.cmdline() if process.pid != os.getpid() else []
+        return process.cmdline()
     except psutil.Error:
         return []
 

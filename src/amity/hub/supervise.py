@@ -28,7 +28,7 @@ STALE = 20.0
 """Seconds after which a board that nobody writes is nobody's."""
 
 START = 60.0
-"""Seconds that a new job has until its silos must be at work."""
+"""Seconds that a new job has until its silos must be at work. One that was at work in it already has no such time."""
 
 _log = logging.getLogger("amity.supervisor")
 
@@ -62,8 +62,9 @@ class Supervisor:
         self._engine = engine
         self._say = say
         self._now = now
-        self._begun: dict[str, float] = {}  # when a run's job was handed in, or first seen by this process
+        self._begun: dict[str, float] = {}  # when a run's job was handed in by this process
         self._idle: dict[str, tuple[frozenset[str], int]] = {}  # silos not at work, and for how many looks
+        self._worked: dict[str, set[str]] = {}  # silos that were seen at work in a job, by job
         self._told: dict[str, str] = {}
 
     def look(self) -> None:
@@ -86,7 +87,7 @@ class Supervisor:
                 self._close(run, "failed", str(error))
 
     def _open_runs(self) -> list[HubRun]:
-        """Runs that are not over, in the order in which they were handed in.
+        """Runs that are not over, the oldest first.
 
         One whose files cannot be read is told of, and keeps no other from going on.
         """
@@ -110,6 +111,9 @@ class Supervisor:
                 self._start(run, connected, others)
         elif self._engine.over(job["id"]):
             self._ended(run)
+        elif run.name not in self._begun:  # it is of a server that is gone, and all that it had started with it
+            self._engine.abort(job["id"])
+            self._failed(run, "the server was started again")
         else:
             self._watch(run, connected)
 
@@ -130,7 +134,7 @@ class Supervisor:
         if before or len(there) < max(1, needed):
             return
         number = job["number"] + 1
-        handed = self._engine.submit(run.name, there, len(there), number)
+        handed = self._engine.submit(run.name, there, max(1, needed), number)
         run.remember({**job, "id": handed, "number": number, "silos": there})
         self._begun[run.name] = self._now()
         self._idle.pop(run.name, None)
@@ -142,19 +146,22 @@ class Supervisor:
         assert job["id"] is not None
         invited = set(run.contract.invited)
         there = {name for name in invited & connected if status["silos"][name]["step"] not in ("left", "declined")}
-        idle = frozenset(there - self._engine.working(job["id"]))
+        working = self._engine.working(job["id"])
+        worked = self._worked.setdefault(job["id"], set())
+        worked |= working
+        idle = frozenset(there - working)
         before, looks = self._idle.get(run.name, (frozenset(), 0))
         looks = looks + 1 if idle and idle == before else 1
         self._idle[run.name] = idle, looks
-        young = self._now() - self._begun.setdefault(run.name, self._now()) < START
+        young = self._now() - self._begun[run.name] < START and not idle & worked
         nobody = self._now() - status["written"] > STALE
         if not idle or looks < LOOKS or (young and not nobody):
             return
-        names = ", ".join(sorted(idle))
+        names = " and ".join(sorted(idle))
         if nobody or run.contract.policy == "wait":
             self._say(f"run {run.name}: {names} cannot rejoin its job, which is handed in again")
             self._engine.abort(job["id"])
-            self._failed(run, f"{names} was away")
+            self._failed(run, f"lost {names}")
         elif not requests.asked(run.folder, "regroup"):
             self._say(f"run {run.name}: {names} is back or new, and is taken in after this round")
             requests.ask(run.folder, "regroup")
@@ -168,9 +175,9 @@ class Supervisor:
             self._failed(run, status["words"] or f"its job ended while {status['phase']}")
 
     def _failed(self, run: HubRun, words: str) -> None:
-        job, most = run.job, run.contract.limits.failures
-        failures = job["failures"] + 1
-        run.remember({**job, "id": None, "failures": failures})
+        job, most, done = run.job, run.contract.limits.failures, run.status["round"]
+        failures = 1 if done > job["round"] else job["failures"] + 1
+        run.remember({**job, "id": None, "failures": failures, "round": done})
         if failures > most:
             self._close(run, "failed", f"given up after {failures} failures, the last one: {words}")
         else:

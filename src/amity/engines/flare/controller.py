@@ -67,6 +67,7 @@ class Signs:
     """Signs of life, by silo."""
 
     def __init__(self) -> None:
+        self.since = time.time()  # none can be older
         self._lock = threading.Lock()
         self._last: dict[str, tuple[float, dict[str, Any]]] = {}
 
@@ -101,19 +102,19 @@ class Letters:
         came: queue.Queue[tuple[Task, Shareable | None]] = queue.Queue()
         open_ = {name: Exchange(uuid.uuid4().hex, content) for name, content in letters.items()}
         tasks = {name: self._send(name, one, one.first(), seconds[name], came) for name, one in open_.items()}
-        began = time.time()
+        began = time.monotonic()
         while tasks and not self.stopped:
             try:
                 task, reply = came.get(timeout=0.2)
             except queue.Empty:
-                yield from self._silent(tasks, began)
+                yield from self._silent(tasks)
                 continue
             name = task.props[_SILO]
             if tasks.get(name) is not task:
                 continue  # it was given up, or answered, before
             del tasks[name]
             if reply is None:
-                yield name, Away(f"no answer for {seconds[name]:.0f} s")
+                yield name, Away(f"no answer for {time.monotonic() - began:.0f} s")
                 continue
             found = open_[name].next(_reply(reply))
             if isinstance(found, Trouble):
@@ -145,12 +146,15 @@ class Letters:
         self._controller.send(task, self._context, targets=[name])
         return task
 
-    def _silent(self, tasks: dict[str, Task], began: float) -> Iterator[tuple[str, Away]]:
-        """Give up on silos without a sign of life: whoever waits for them decides what that means."""
+    def _silent(self, tasks: dict[str, Task]) -> Iterator[tuple[str, Away]]:
+        """Give up on silos without a sign of life: whoever waits for them decides what that means.
+
+        One that has been silent since before the letter was sent is given up at once, or every round would wait for it.
+        """
         now = time.time()
         for name in list(tasks):
             sign = self.sign(name)
-            if now - max(began, 0.0 if sign is None else sign[0]) < SILENT:
+            if now - (self._controller.signs.since if sign is None else sign[0]) < SILENT:
                 continue
             self._controller.cancel_task(tasks.pop(name), fl_ctx=self._context)
             if sign is None:

@@ -6,6 +6,8 @@ arguments that it does not know.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import tempfile
@@ -84,7 +86,8 @@ class Jobs:
             if self._session is None:
                 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-                self._session = new_secure_session(admin_user(self._hub), str(admin_kit(self._hub)), timeout=10.0)
+                with contextlib.redirect_stdout(io.StringIO()):  # FLARE says that it is connecting
+                    self._session = new_secure_session(admin_user(self._hub), str(admin_kit(self._hub)), timeout=10.0)
             return getattr(self._session, what)(*arguments)
         except Exception as error:
             self.close()

@@ -26,6 +26,9 @@ from amity.engines.flare.kits.places import Kind, check_hub, check_site, silo_na
 from amity.errors import AmityError, InputError
 from amity.parent_process import end_with_parent
 
+PATIENCE = 3.0
+"""Seconds to wait for the process before, which ends a moment after its parent was killed."""
+
 
 def main(kind: Kind, folder: Path) -> None:
     """Become FLARE's process."""
@@ -33,7 +36,7 @@ def main(kind: Kind, folder: Path) -> None:
     kit, key = (place / "server", "server/startup/server.key") if kind == "server" else (place / "kit", "key.pem")
     module, arguments = flare_arguments(kind, place)
     os.umask(0o077)
-    handle = hold(kit)
+    handle = hold(kit, PATIENCE)
     try:
         check_key(place / key)
         check_dates(place)
