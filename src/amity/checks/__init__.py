@@ -7,7 +7,8 @@
     dates.py       from when until when certificates are valid
     network.py     the server's name and port
     handshake.py   TLS with both certificates, and whose certificate answers
-    machine.py     versions, disk, memory
+    machine.py     versions, disk, memory, limits of this account
+    limits.py      work that may hang
     child.py       the process that looks at whatever needs torch or FLARE: contract.py, data.py, runs.py, session.py
 
 Nothing here changes anything. Nothing private is told: no key, no example. Whatever may take long has a limit.

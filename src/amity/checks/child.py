@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal, Self
@@ -48,7 +49,8 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.kill()
-        self._process.wait()
+        with suppress(subprocess.TimeoutExpired):  # not even that ends one that waits for a drive that is gone
+            self._process.wait(1)
 
     def findings(self, until: float, check: str) -> list[Finding]:
         """Return what it finds until then (`time.monotonic`), and whether it came to its end."""

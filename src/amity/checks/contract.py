@@ -69,7 +69,9 @@ def _received(account: Account, site: Site, file: Path) -> Signed:
 
 def _words(contract: RunContract) -> str:
     run = contract.options
-    return f"run {contract.name}: {run.method}, {run.model}, {run.rounds} rounds, {len(contract.invited)} silos invited"
+    return (
+        f"run {contract.name}: {run.method}, {run.model}, rounds: {run.rounds}, invited: {', '.join(contract.invited)}"
+    )
 
 
 def check_version(account: Account, contract: RunContract) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -87,16 +88,33 @@ def _context(own: Credentials, *, verified: bool = True) -> ssl.SSLContext:
 
 @contextmanager
 def _connected(server: Dialled, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
+    """A connection after its handshake. All of it has a limit too: a server may send a byte now and then."""
+    over = threading.Event()
     with socket.create_connection((server.address, server.port), timeout=LIMIT) as plain:
-        with context.wrap_socket(plain, server_hostname=server.host) as secure:
-            yield secure
+        with context.wrap_socket(plain, server_hostname=server.host, do_handshake_on_connect=False) as secure:
+
+            def end() -> None:
+                over.set()
+                with suppress(OSError):
+                    socket.socket.shutdown(secure, socket.SHUT_RDWR)
+
+            timer = threading.Timer(2 * LIMIT, end)
+            timer.start()
+            try:
+                secure.do_handshake()
+                yield secure
+            except OSError as error:
+                if over.is_set():
+                    raise TimeoutError from error
+                raise
+            finally:
+                timer.cancel()
 
 
 def _is_welcome(account: Account, secure: ssl.SSLSocket, who: str, version: str) -> bool:
     """Note whether the server goes on after it has seen our certificate."""
     try:
-        secure.sendall(HELLO)
-        heard = secure.recv(9)
+        heard = _first_word(secure)
     except TimeoutError:
         account.warned(
             "TLS",
@@ -104,20 +122,36 @@ def _is_welcome(account: Account, secure: ssl.SSLSocket, who: str, version: str)
             "try again; if it stays so, ask the coordinator whether the server hangs, or what else listens there",
         )
         return False
-    except ssl.SSLError as error:
-        _tell_refusal(account, error, who)
-        return False
-    except OSError:
+    except OSError as error:
+        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+            _tell_refusal(account, error, who)
+            return False
         heard = b""
     if not heard:
         account.failed(
             "TLS",
             f"the server hangs up when it has seen the certificate of {who}",
-            "see the dates above and this machine's clock, then ask the coordinator what the server's log says",
+            "see its dates above and both clocks; if they are well, the server is of another consortium or was made anew: "
+            "ask the coordinator what its log says",
         )
         return False
     account.passed("TLS", f"{version}, the server accepts the certificate of {who}")
     return True
+
+
+def _first_word(secure: ssl.SSLSocket) -> bytes:
+    """Return the first bytes that a server says: by itself, as gRPC's does, or when it is greeted.
+
+    Nothing is sent at first: to a server that is just refusing us it would come too late, the connection would be
+    reset, and the reason lost.
+    """
+    secure.settimeout(0.2 * LIMIT)
+    try:
+        return secure.recv(9)
+    except TimeoutError:
+        secure.settimeout(0.8 * LIMIT)
+        secure.sendall(HELLO)
+        return secure.recv(9)
 
 
 def _tell_failure(account: Account, server: Dialled, error: ssl.SSLError, who: str) -> None:

@@ -39,6 +39,7 @@ def check_hub(account: Account, hub: Path, run: Path | None, patience: float) ->
         else:
             account.skipped("server", "consortium.toml is to be mended first")
         machine.check_memory(account)
+        machine.check_limits(account)
         account.add(child.findings(until, "runs"))
 
 
@@ -59,13 +60,13 @@ def _check_certificates(account: Account, hub: Path) -> Certificate | None:
     with account.about("root certificate"):
         if root is not None:
             check_dates(account, "root certificate", root, NEW_ROOT)
-        kit.check_key(account, hub / "ca" / "root.key", root)
+        kit.check_key(account, "root key", hub / "ca" / "root.key", root)
     for part, file in (("server", "server"), ("admin", "client")):
-        check, renew = f"{part}'s certificate", f"amity federation renew {part} --hub {hub}"
+        check, renew = f"{part} certificate", f"amity federation renew {part} --hub {hub}"
         with account.about(check):
             own = kit.load(account, check, hub / part / "startup" / f"{file}.crt", renew)
             if own is not None:
-                kit.check_pair(account, check, root, own, hub / part / "startup" / f"{file}.key", renew)
+                kit.check_pair(account, part, root, own, hub / part / "startup" / f"{file}.key", renew)
     return root
 
 

@@ -31,8 +31,9 @@ def check_address(account: Account, folder: Path) -> Address | None:
     """Note whose kit this is and whom it dials."""
     from amity.engines.flare.kits.files import check_place, read_json
 
-    with account.about("kit"):
+    with account.about("folder"):
         check_place(folder)
+    with account.about("kit"):
         if not (folder / "kit").is_dir():
             remedy = (
                 "send the .request to the coordinator, then `amity federation join NAME --site SITE --admission FILE`"
@@ -88,9 +89,9 @@ def check_rules(account: Account, folder: Path) -> None:
 
 def load(account: Account, check: str, file: Path, remedy: str) -> Certificate | None:
     """Return a certificate; note where there is none."""
-    from amity.engines.flare.kits.certificates import load_certificate
-
     with account.about(check):
+        from amity.engines.flare.kits.certificates import load_certificate
+
         if not file.exists():
             account.failed(check, f"{file} is missing", remedy)
             return None
@@ -102,40 +103,41 @@ def load(account: Account, check: str, file: Path, remedy: str) -> Certificate |
 
 
 def check_pair(
-    account: Account, check: str, root: Certificate | None, certificate: Certificate, key: Path, renew: str
+    account: Account, whose: str, root: Certificate | None, certificate: Certificate, key: Path, renew: str
 ) -> bool:
     """Note dates and issuer of a certificate and the state of its key; return whether they can be used together."""
     from amity.engines.flare.kits.certificates import is_issued_by
 
+    check = f"{whose} certificate"
     check_dates(account, check, certificate, renew)
-    if root is not None and not is_issued_by(certificate, root):
+    issued = root is None or is_issued_by(certificate, root)
+    if not issued:
         account.failed(check, "another root has issued it than the one beside it", JOIN_AGAIN)
-        return False
-    return check_key(account, key, certificate)
+    return check_key(account, f"{whose} key", key, certificate) and issued
 
 
-def check_key(account: Account, key: Path, certificate: Certificate | None) -> bool:
+def check_key(account: Account, check: str, key: Path, certificate: Certificate | None) -> bool:
     """Note whether a private key is there, for its owner alone, and the one that a certificate is for."""
-    from amity.engines.flare.kits.certificates import load_key
+    with account.about(check):
+        from amity.engines.flare.kits.certificates import load_key
 
-    with account.about("key"):
         if not key.exists():
-            account.failed("key", f"{key} is missing", "put it back from a backup, or join again with a new key")
+            account.failed(check, f"{key} is missing", "put it back from a backup, or join again with a new key")
             return False
         mode = stat.S_IMODE(key.stat().st_mode)
         if os.name != "nt" and mode & 0o077:
             found = f"others than its owner may open {key} (mode {mode:04o})"
-            account.failed("key", found, f"chmod 600 {key}; if others may have read it, ask for a new key")
+            account.failed(check, found, f"chmod 600 {key}; if others may have read it, ask for a new key")
         try:
             own = load_key(key.read_bytes())
         except (ValueError, TypeError):  # TypeError: it has a password
-            account.failed("key", f"{key} is not a private key without password", "put it back from a backup")
+            account.failed(check, f"{key} is not a private key without password", "put it back from a backup")
             return False
         if certificate is not None and own.public_key() != certificate.public_key():
-            account.failed("key", f"{key} is not the key that the certificate beside it is for", JOIN_AGAIN)
+            account.failed(check, f"{key} is not the key that the certificate beside it is for", JOIN_AGAIN)
             return False
-        if not account.has_failed("key"):
-            account.passed("key", f"{key.name} is for its owner alone" + (", and fits" if certificate else ""))
+        if not account.has_failed(check):
+            account.passed(check, f"{key.name} is for its owner alone" + (", and fits" if certificate else ""))
         return True
     return False
 
@@ -160,9 +162,9 @@ def check_folders(account: Account, *folders: Path) -> None:
 
 def check_name(account: Account, address: Address, own: Certificate | None, configured: str | None) -> None:
     """Note whether kit, certificate and silo.toml mean the same silo."""
-    from amity.engines.flare.kits.certificates import subject_of
-
     with account.about("silo's name"):
+        from amity.engines.flare.kits.certificates import subject_of
+
         try:
             certified = None if own is None else subject_of(own.subject).name
         except ValueError:

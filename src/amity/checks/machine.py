@@ -17,6 +17,8 @@ from amity.free_memory import available
 FLARE = (2, 9)  # the version that kits are written for
 INSTALL = "pip install 'amity[federation]'"
 
+FEW_TASKS, FEW_FILES = 2048, 1024  # a run has some 400 threads at a silo, and a file or two for each
+
 LITTLE_DISK = 10**9
 LITTLE_MEMORY = 15 * 10**8  # bytes; a silo's processes take about 1 GB with a small model
 
@@ -106,3 +108,47 @@ def check_memory(account: Account) -> None:
             account.warned("memory", f"{size(free)} available", remedy)
         else:
             account.passed("memory", f"{size(free)} available, {os.cpu_count()} cores")
+
+
+def check_limits(account: Account, root: Path = Path("/")) -> None:
+    """Note limits on threads and open files, which containers and service managers set low."""
+    with account.about("limits"):
+        tasks, files = most_tasks(root), _soft_limit("RLIMIT_NOFILE")
+        words = f"{_number(tasks)} threads and {_number(files)} open files at most"
+        if (tasks is not None and tasks < FEW_TASKS) or (files is not None and files < FEW_FILES):
+            remedy = f"raise TasksMax or the container's pids limit to {FEW_TASKS}, LimitNOFILE to {FEW_FILES}"
+            account.warned("limits", words, remedy)
+        else:
+            account.passed("limits", words)
+
+
+def most_tasks(root: Path) -> int | None:
+    """Return how many threads this account, or the control groups of this process, may have; None: any number."""
+    found = [_soft_limit("RLIMIT_NPROC")]
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        if controllers in ("", "pids"):
+            top, inner = root / "sys/fs/cgroup" / controllers, Path(path.strip("/"))
+            texts = [_text(top / place / "pids.max").strip() for place in (inner, *inner.parents)]
+            found += [int(text) for text in texts if text.isdigit()]
+    return min((limit for limit in found if limit is not None), default=None)
+
+
+def _soft_limit(name: str) -> int | None:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    limit = resource.getrlimit(getattr(resource, name))[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _number(limit: int | None) -> str:
+    return "any number of" if limit is None else f"{limit:,}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
-import queue
 import socket
-import threading
 from collections.abc import Mapping
 
 from amity.checks.findings import Account
+from amity.checks.limits import within
 
 LIMIT = 5.0
 """Seconds that one step over the network may take."""
@@ -47,24 +46,9 @@ def _resolved(account: Account, host: str) -> list[str]:
 
 
 def resolve(host: str, seconds: float = LIMIT) -> list[str]:
-    """Return the addresses of a name; TimeoutError where nobody says."""
-    answer: queue.Queue[list[str] | Exception] = queue.Queue()
-
-    def ask() -> None:
-        try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            answer.put(list(dict.fromkeys(str(one[4][0]) for one in found)))
-        except (OSError, UnicodeError) as error:
-            answer.put(error)
-
-    threading.Thread(target=ask, name="amity-resolve", daemon=True).start()  # the system's own limit is far longer
-    try:
-        found = answer.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError from None
-    if isinstance(found, Exception):
-        raise found
-    return found[:MOST]
+    """Return the addresses of a name; TimeoutError where nobody says. The system's own limit is far longer."""
+    found = within(seconds, lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
+    return list(dict.fromkeys(str(one[4][0]) for one in found))[:MOST]
 
 
 def _reached(account: Account, addresses: list[str], host: str, port: int) -> str | None:

@@ -38,8 +38,10 @@ def check_silo(account: Account, folder: Path, run: Path | None, patience: float
                 machine.check_disk(account, site.state)
             _tell_policy(account, site.policy)
         machine.check_memory(account)
+        machine.check_limits(account)
         if site is None:
-            account.skipped("data", "silo.toml is to be mended first")
+            for check in ("state folder", "data"):
+                account.skipped(check, "silo.toml is to be mended first")
         else:
             account.add(child.findings(until, "data"))
 
@@ -77,9 +79,9 @@ def _check_kit(account: Account, folder: Path, site: Site | None) -> None:
             own = kit.load(account, "own certificate", startup / "client.crt", kit.RENEW_OWN)
             key = folder / "key.pem"
             if own is None:
-                kit.check_key(account, key, None)
+                kit.check_key(account, "own key", key, None)
             else:
-                usable = kit.check_pair(account, "own certificate", root, own, key, kit.RENEW_OWN)
+                usable = kit.check_pair(account, "own", root, own, key, kit.RENEW_OWN)
     if address is None:
         for check in ("name", "port", "TLS", "clock"):
             account.skipped(check, "the kit does not say where the server is")

@@ -32,12 +32,14 @@ class Outbox(Mapping[int, Message]):
         who: Sequence[int],
         make: Callable[[int, State | None], Message],
         down: Download | None,
+        needed: int = 0,
     ) -> None:
         self.kind = kind
         self.run = run
         self.round = round
         self.places = {client: place for place, client in enumerate(who)}
         self.down = down  # what they are sent, as the method made it
+        self.needed = needed  # answers that the server cannot go on without, where some silos may be missing
         self.make = make
 
     def __getitem__(self, client: int) -> Message:
@@ -52,7 +54,7 @@ class Outbox(Mapping[int, Message]):
 
     def without(self, clients: Container[int]) -> Outbox:
         """The same messages, but for those to some silos; the others keep their places."""
-        fewer = Outbox(self.kind, self.run, self.round, (), self.make, self.down)
+        fewer = Outbox(self.kind, self.run, self.round, (), self.make, self.down, self.needed)
         fewer.places = {client: place for client, place in self.places.items() if client not in clients}
         return fewer
 
@@ -61,19 +63,19 @@ class Outbox(Mapping[int, Message]):
         return None if self.down is None else self.down.to(self.places[client])
 
 
-def hello(run: str, round: int, who: Sequence[int], settled: Mapping[int, Settled]) -> Outbox:
+def hello(run: str, round: int, who: Sequence[int], settled: Mapping[int, Settled], needed: int = 0) -> Outbox:
     """Messages that greet these silos: where the server stands, and what became of their last uploads."""
 
     def greeting(client: int, sent: State | None) -> Hello:
         last = settled.get(client)
         return Hello(run, round, client) if last is None else Hello(run, round, client, last.round, last.verdict)
 
-    return Outbox(Hello, run, round, who, greeting, None)
+    return Outbox(Hello, run, round, who, greeting, None, needed)
 
 
-def train(run: str, round: int, who: Sequence[int], down: Download) -> Outbox:
+def train(run: str, round: int, who: Sequence[int], down: Download, needed: int = 0) -> Outbox:
     """Messages that ask these silos to take their turns."""
-    return Outbox(Train, run, round, who, lambda client, sent: Train(run, round, client, sent or {}), down)
+    return Outbox(Train, run, round, who, lambda client, sent: Train(run, round, client, sent or {}), down, needed)
 
 
 def measure(run: str, round: int, who: Sequence[int], down: Download | None) -> Outbox:

@@ -6,9 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from amity.contract import nbytes
 from amity.errors import InputError
+from amity.federation.admission import Admission, admit
 from amity.federation.carrier import Carrier, Outbox
 from amity.federation.events import Event, Listener, What, silent
-from amity.federation.messages import Answer, Failed, Left, Upload
+from amity.federation.messages import Answer, Failed, Left, Measured, Standing, Upload, absent
+from amity.federation.participation import Lot
+from amity.federation.reports import Settled
+from amity.federation.storage import Shelf
+
+STEPS = 20  # events about evaluation in a round, at most
 
 
 class Contact:
@@ -40,6 +46,42 @@ class Contact:
         for _ in self.answers(messages):
             pass
 
+    def collect(
+        self, messages: Outbox, lot: Lot, admission: Admission, shelf: Shelf
+    ) -> tuple[dict[int, str], dict[int, str]]:
+        """Ask, and put every upload that is admitted on the shelf.
+
+        What comes back is whose was refused, and who is missing, each with the reason.
+        """
+        refused: dict[int, str] = {}
+        missing: dict[int, str] = {}
+        done = 0
+        for clients, answer in self.answers(messages):
+            done += len(clients)
+            if isinstance(answer, Left) or (isinstance(answer, Failed) and answer.blame == "absent"):
+                missing[clients[0]] = "it has left" if isinstance(answer, Left) else answer.words
+                continue
+            found = admit(admission, clients, answer, messages, lot.lost, shelf)
+            refused |= found
+            self.tell_trained(messages.round, clients, answer, found, done, len(messages))
+        return refused, missing
+
+    def scores(self, messages: Outbox) -> dict[int, Measured]:
+        """What silos say of their models. A silo that says nothing of use has a line of one that is not there."""
+        number, total = messages.round, len(messages)
+        scores: dict[int, Measured] = {}
+        step = max(1, total // STEPS)
+        for (client,), answer in self.answers(messages):
+            scores[client] = answer if isinstance(answer, Measured) else absent(messages.run, number, client)
+            if not isinstance(
+                answer, Measured | Left
+            ):  # its models are its own affair: nobody else is kept from going on
+                words = answer.words if isinstance(answer, Failed) else "it answers another question"
+                self.tell(Event("refused", number, self.names[client], words=words))
+            if len(scores) % step == 0 or len(scores) == total:
+                self.tell(Event("measured", number, done=len(scores), total=total))
+        return scores
+
     def near(self, clients: Sequence[int]) -> list[int]:
         """Those of these silos that have neither left nor fallen behind."""
         return [client for client in clients if client not in self.behind and client not in self.left]
@@ -65,3 +107,18 @@ class Contact:
         size = nbytes(answer.values) if isinstance(answer, Upload) and not refused else None
         seconds = answer.seconds if isinstance(answer, Upload) else None
         self.tell(Event("trained", number, one, size, seconds, done=done, total=total))
+
+
+def check_standing(name: str, answer: Answer, layout: str, asked: Settled | None) -> None:
+    """Refuse to go on with a silo that stands elsewhere than the server knows. `asked`: its last turn there."""
+    if not isinstance(answer, Standing):
+        raise InputError(f"silo {name} does not say where it stands: look at its version")
+    if answer.layout != layout:
+        raise InputError(f"silo {name} has come to another plan: look at its version and its model")
+    if asked is None or asked.verdict == "lost":  # it may never have heard of that round
+        return
+    if answer.round < asked.round and answer.pending != asked.round:
+        raise InputError(
+            f"silo {name} stands at round {answer.round}, but has sent an upload in round {asked.round}: "
+            "bring back its state folder, or begin the run anew"
+        )

@@ -1,7 +1,7 @@
 """The carrier to silos elsewhere: it waits for them as the run contract says, and ends a run for nobody's trouble.
 
     wait      every silo is waited for: a round is complete or does not happen
-    quorum    who is missing is left out, as long as enough others have answered
+    quorum    who is missing is left out, as long as the answers that are needed have come
 
 A slow silo is not a dead one: it has as much time as its own pace asks for. One whose process fails is asked again,
 since most troubles pass; what it cannot do five times in a row is somebody's to mend, and said with its name.
@@ -17,7 +17,21 @@ from amity.errors import InputError, LostWorker, RefusedUpload
 from amity.federation.carrier import Outbox
 from amity.federation.encoding import decode, encode
 from amity.federation.events import Event, Listener
-from amity.federation.messages import Answer, Failed, Left, Message, Train
+from amity.federation.messages import (
+    Answer,
+    Declined,
+    Done,
+    Failed,
+    Hello,
+    Left,
+    Measure,
+    Measured,
+    Message,
+    Propose,
+    Standing,
+    Train,
+)
+from amity.federation.narrowing import Wire, narrowed, widened
 from amity.federation.storage import PlainStorage
 from amity.federation.transport import Away, Transport
 
@@ -42,9 +56,9 @@ class Manners(NamedTuple):
     """How missing silos are treated: part of the run contract."""
 
     policy: Literal["wait", "quorum"]
-    quorum: int  # uploads that a round needs
     turn: float  # seconds that an answer may take at most
     absence: float  # seconds that a run waits for those without whom it cannot go on
+    wire: Wire = "float32"  # the type of the numbers that are sent
 
 
 class Distant:
@@ -63,10 +77,11 @@ class Distant:
         events: Listener,
         notice: Notice,
         pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`introduce` makes the message that tells a silo the plan, for those that have not heard it yet.
 
-        `notice` hears of each message when it is sent, and of each answer.
+        `notice` hears of each message when it is sent, and of each answer. `pause` may raise, where a run is to stop.
         """
         self.names = list(names)
         self.storage = PlainStorage()
@@ -76,18 +91,18 @@ class Distant:
         self._events = events
         self._notice = notice
         self._pause = pause
+        self._clock = clock
         self._agreed: set[int] = set()
         self._slowest: dict[tuple[int, type[Message]], float] = {}
         self._troubles: dict[int, tuple[str, int]] = {}  # the last trouble of a silo, and how often in a row
 
     def ask(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
         """Carry messages and bring answers; who stays away is told as failed, or waited for."""
-        began, arrived, waiting = time.monotonic(), 0, list(messages)
-        needed = min(self._manners.quorum, len(waiting)) if messages.kind is Train else 0
+        began, arrived, waiting = self._clock(), 0, list(messages)
         while waiting:
             missing: dict[int, str] = {}
             for client, answer in self._once(messages, waiting):
-                trouble = _trouble(answer)
+                trouble = _trouble(answer, messages.kind)
                 if trouble is None:
                     self._troubles.pop(client, None)
                     arrived += not isinstance(answer, Left)
@@ -95,12 +110,12 @@ class Distant:
                 else:
                     missing[client] = trouble
                     self._report(messages.round, client, trouble)
-            if self._manners.policy == "quorum" and arrived >= needed:
+            if self._manners.policy == "quorum" and arrived >= messages.needed:
                 for client, words in missing.items():
                     yield (client,), Failed(messages.run, messages.round, client, "absent", words)
                 return
             waiting = list(missing)
-            self._check_patience(missing, time.monotonic() - began)
+            self._check_patience(missing, self._clock() - began)
             if waiting:
                 self._pause(PAUSE)
 
@@ -112,7 +127,7 @@ class Distant:
         new = [client for client in clients if client not in self._agreed]
         there = [client for client in clients if client in self._agreed]
         for client, answer in self._carried(messages.run, messages.round, new, self._introduce):
-            if _trouble(answer) is not None or isinstance(answer, Left):
+            if _trouble(answer, Propose) is not None or isinstance(answer, Left):
                 yield client, answer
             else:
                 self._agreed.add(client)
@@ -124,12 +139,12 @@ class Distant:
     ) -> Iterator[tuple[int, Answer]]:
         if not clients:
             return
-        at = {self.names[client]: client for client in clients}
+        at, wire = {self.names[client]: client for client in clients}, self._manners.wire
         made = {client: make(client) for client in clients}
         kinds = {client: type(message) for client, message in made.items()}
-        letters = {self.names[client]: encode(message) for client, message in made.items()}
+        letters = {self.names[client]: encode(narrowed(message, wire)) for client, message in made.items()}
         del made  # what is sent lies there as bytes already
-        began = time.monotonic()
+        began = self._clock()
         seconds = {name: self._time_for(at[name], kinds[at[name]]) for name in letters}
         for name in letters:
             self._notice(name, kinds[at[name]], None)
@@ -138,8 +153,8 @@ class Distant:
             letters.pop(name, None)
             if not isinstance(received, Away):
                 key = client, kinds[client]
-                self._slowest[key] = max(self._slowest.get(key, 0.0), time.monotonic() - began)
-            answer = _read(received, run, round, client)
+                self._slowest[key] = max(self._slowest.get(key, 0.0), self._clock() - began)
+            answer = widened(_read(received, kinds[client], run, round, client), wire)
             self._notice(name, kinds[client], answer)
             yield client, answer
         if self._transport.stopped:
@@ -170,14 +185,23 @@ class Distant:
 
 ABSENT = "absent: "
 
-
-def _trouble(answer: Answer) -> str | None:
-    """What keeps a silo from answering; an upload that is refused is an answer."""
-    return answer.words if isinstance(answer, Failed) and answer.blame != "upload" else None
+LONGEST = 500
+"""Letters of what a silo says of its trouble, at most: it goes to the board and into the record."""
 
 
-def _read(received: bytes | Away, run: str, round: int, client: int) -> Answer:
-    """A silo's answer. One that cannot be read, or is another's, is an upload that is refused."""
+def _trouble(answer: Answer, kind: type[Message]) -> str | None:
+    """What keeps a silo from answering. An upload that is refused is an answer, and so is a score that is none: they
+    harm nobody else. Anything else that does not fit is asked again."""
+    if isinstance(answer, Declined):
+        return f"declined: {answer.words}"[:LONGEST]
+    if not isinstance(answer, Failed) or (answer.blame == "upload" and kind in (Train, Measure)):
+        return None
+    return answer.words
+
+
+def _read(received: bytes | Away, kind: type[Message], run: str, round: int, client: int) -> Answer:
+    """A silo's answer. One that cannot be read, is another's or answers another question is an upload that is
+    refused."""
     if isinstance(received, Away):
         return Failed(run, round, client, "absent", ABSENT + received.words)
     try:
@@ -186,4 +210,11 @@ def _read(received: bytes | Away, run: str, round: int, client: int) -> Answer:
         return Failed(run, round, client, "upload", f"upload refused: it cannot be read ({error})")
     if not isinstance(answer, Answer) or answer.silo != client:
         return Failed(run, round, client, "upload", "upload refused: it is no answer of this silo's own")
+    if isinstance(answer, Failed):
+        return answer._replace(words=" ".join(answer.words.split())[:LONGEST])
+    if isinstance(answer, Left | Declined) or kind is Train:  # uploads are looked at where they are admitted
+        return answer
+    fitting = {Propose: Standing, Hello: Standing, Measure: Measured}.get(kind, Done)
+    if not isinstance(answer, fitting) or answer.run != run or (answer.round != round and fitting is not Standing):
+        return Failed(run, round, client, "upload", "it answers another question")
     return answer

@@ -27,6 +27,7 @@ class Progress(NamedTuple):
     server: State
     settled: Mapping[int, Settled] = {}  # silo -> what it has to be told, should it ask
     left: frozenset[int] = frozenset()  # silos that have left for good
+    kept: frozenset[int] = frozenset()  # silos that have a model to be delivered, of this round or an earlier one
 
 
 class Round(NamedTuple):

@@ -16,24 +16,21 @@ from torch import Generator, Tensor
 
 from amity.contract import Download, InputError, State, nbytes
 from amity.federation import carrier as asks
-from amity.federation.admission import Admission, admit, advice, expected
-from amity.federation.carrier import Carrier, Outbox
+from amity.federation.admission import Admission, advice, expected
+from amity.federation.carrier import Carrier
 from amity.federation.clouds import clouds_of
-from amity.federation.contact import Contact
+from amity.federation.contact import Contact, check_standing
 from amity.federation.events import Event, Listener, silent
 from amity.federation.membership import grow_server, with_member
-from amity.federation.messages import Answer, Done, Failed, Left, Measured, Standing, Verdict, absent
+from amity.federation.messages import Done, Failed, Left, Measured, Verdict, absent
 from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, verdict_of, weights_of
-from amity.federation.storage import Shelf
 from amity.free_memory import in_one_line
 from amity.learn.streams import stream
 
 Clouds = Literal["none", "last", "evaluated"]
 """Rounds in which the cloud models that silos were sent are reported: none, the last, or all that are evaluated."""
-
-STEPS = 20  # events about evaluation in a round, at most
 
 
 class ServerSide:
@@ -50,9 +47,11 @@ class ServerSide:
         evaluate_every: int = 1,
         clouds: Clouds = "none",
         save: Callable[[Round], None] | None = None,
+        least: int = 0,
     ) -> None:
         """`start` continues from a saved state. `evaluate_every`: rounds between evaluations; the last round always has
-        one. `save` is called with the round so far before any silo is told what became of its upload."""
+        one. `save` is called with the round so far before any silo is told what became of its upload. `least`: uploads
+        that a round needs, of silos that may be missing; with fewer nothing is aggregated."""
         self.plan = plan
         self.carrier = carrier
         called = [str(client) for client in range(plan.fed.clients)] if names is None else names
@@ -60,6 +59,7 @@ class ServerSide:
         self._every = evaluate_every
         self._clouds = clouds
         self._save = save
+        self._least = least
         with in_one_line():
             first = plan.method.init_server(plan.task, plan.fed) if start is None else start.server
             server = carrier.storage.house(first)
@@ -82,38 +82,29 @@ class ServerSide:
         """Whether a round is evaluated."""
         return number % self._every == 0 or number == self.plan.fed.rounds
 
-    def meet(self, who: Sequence[int] | None = None) -> list[int]:
+    def meet(self, who: Sequence[int] | None = None, needed: int = 0) -> list[int]:
         """Greet silos that keep their own states, and settle with each of them what became of its last upload.
 
         Those that answer come back; the others are behind, and are greeted again before they are asked anything.
+        `needed`: as many are waited for.
         """
-        run, number = self.plan.run, self.progress.round
-        hellos = asks.hello(run, number, self.here if who is None else who, self.progress.settled)
+        run, number, settled = self.plan.run, self.progress.round, self.progress.settled
+        hellos = asks.hello(run, number, self.here if who is None else who, settled, needed)
         behind = self._contact.behind
         behind |= set(hellos)
         for (client,), answer in self._contact.answers(hellos):
             if not isinstance(answer, Failed | Left):
-                self._check_standing(client, answer)
+                check_standing(self._contact.names[client], answer, layout_of(self.plan), settled.get(client))
                 behind.discard(client)
         met = self._contact.near(list(hellos))
         if self._owed is not None and met and who is not None:
             self._keep(self._owed, met)
         return met
 
-    def _check_standing(self, client: int, answer: Answer) -> None:
-        """Refuse to go on with a silo that stands elsewhere than the server knows."""
-        name, asked = self._contact.names[client], self.progress.settled.get(client)
-        if not isinstance(answer, Standing):
-            raise InputError(f"silo {name} does not say where it stands: look at its version")
-        if answer.layout != layout_of(self.plan):
-            raise InputError(f"silo {name} has come to another plan: look at its version and its model")
-        if asked is None or asked.verdict == "lost":  # it may never have heard of that round
-            return
-        if answer.round < asked.round and answer.pending != asked.round:
-            raise InputError(
-                f"silo {name} stands at round {answer.round}, but has sent an upload in round {asked.round}: "
-                "bring back its state folder, or begin the run anew"
-            )
+    def meet_again(self) -> None:
+        """Greet the silos that are behind: they may be back."""
+        if behind := self._contact.behind - self._contact.left:
+            self.meet(sorted(behind))
 
     def keep(self, progress: Progress | None = None) -> None:
         """Tell every silo to keep its personal model of the last round, or of the round of a saved progress."""
@@ -121,9 +112,16 @@ class ServerSide:
         self._keep(kept, self._contact.near(self.here))
         self._owed = kept if self._contact.behind else None
 
+    def keep_first(self) -> None:
+        """Tell silos that have no model yet to keep that of the last round: they came after the one to be delivered."""
+        who = [client for client in self._contact.near(self.here) if client not in self.progress.kept]
+        if who:
+            self._keep(self.progress, who)
+
     def _keep(self, progress: Progress, who: Sequence[int]) -> None:
-        down = self._sent_after(progress, who)
-        self._contact.told(asks.keep(self.plan.run, progress.round, who, down))
+        messages = asks.keep(self.plan.run, progress.round, who, self._sent_after(progress, who))
+        done = {client for (client,), answer in self._contact.answers(messages) if isinstance(answer, Done)}
+        self.progress = self.progress._replace(kept=self.progress.kept | done)
 
     def end(self) -> list[str]:
         """Tell every silo that the run is over; the names of those that have heard it come back."""
@@ -162,12 +160,11 @@ class ServerSide:
 
     def _round(self, number: int, *, evaluated: bool, clouds: bool) -> Round:
         plan, carrier, watch = self.plan, self.carrier, Watch()
-        if behind := self._contact.behind - self._contact.left:
-            self.meet(sorted(behind))
         method, task, fed, solver, rule, _ = plan
+        lot = self._called(number)
         server = self.progress.server
-        lot = draw(rule, fed, number, frozenset(self._contact.left))
         asked = lot.asked.tolist()
+        needed = min(self._least, len(asked))
         down = self._download(server, lot.asked, number)
         down_bytes = sent_bytes(down, len(asked))
         kept, too_large = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
@@ -175,17 +172,20 @@ class ServerSide:
 
         shelf = carrier.storage.shelf(down, server, asked)
         admission = Admission(expected(method, task, fed, solver, down, lot.asked, number))
-        away = {
-            i: "it has not come back" for i in asked if i in self._contact.behind
-        }  # and does not know of this round
-        messages = asks.train(plan.run, number, asked, down).without(away)
+        behind = self._contact.behind  # and do not know of this round
+        away = {client: "it has not come back" for client in asked if client in behind}
+        messages = asks.train(plan.run, number, asked, down, needed).without(away)
         self._contact.tell(Event("round", number, total=len(asked)))  # now: what is refused before leaves nothing
-        refused, missing = self._collect(messages, lot, admission, shelf, number)
+        refused, missing = self._contact.collect(messages, lot, admission, shelf)
         watch.lap("train")
 
         missing |= away
         out = refused.keys() | missing.keys() | lot.lost
         accepted = [place for place, client in enumerate(asked) if client not in out]
+        few = {}
+        if len(accepted) < needed:  # others have left, or were refused
+            few = {asked[at]: f"fewer uploads than the {needed} that a round needs" for at in accepted}
+            accepted = []
         clients = [asked[place] for place in accepted]
         up_bytes = 0
         if accepted:
@@ -194,7 +194,7 @@ class ServerSide:
             with shelf.aggregating():
                 server = method.aggregate(server, torch.tensor(clients), uploads, number)
             del uploads
-        gone = {**lot.dropped, **missing}
+        gone = {**lot.dropped, **missing, **few}
         verdicts = {i: verdict_of(i, refused, gone) for i in messages}
         report = Round(
             round=number,
@@ -218,6 +218,21 @@ class ServerSide:
         self._contact.tell(Event("aggregated", number, seconds=watch.laps["aggregate"], total=len(accepted)))
         return self._seen(report, evaluated=evaluated, watch=watch)
 
+    def _called(self, number: int) -> Lot:
+        """Draw who is asked. Silos that are behind are greeted first, and waited for where too few would be left."""
+        contact = self._contact
+        self.meet_again()
+        while True:
+            here = self.here
+            if len(here) < max(1, self._least):
+                raise InputError(f"{len(here)} silos have not left the run, which needs {max(1, self._least)}: end it")
+            lot = draw(self.plan.rule, self.plan.fed, number, frozenset(contact.left))
+            asked = lot.asked.tolist()
+            short = min(self._least, len(asked)) - len(contact.near(asked))
+            if short <= 0:
+                return lot
+            self.meet([client for client in asked if client in contact.behind], short)
+
     def catch_up(self, report: Round) -> Round:
         """Evaluate the last round, which was saved before the server went down, and complete its report."""
         watch = Watch(report.seconds)
@@ -236,29 +251,14 @@ class ServerSide:
         weights = report.weights if relations is None else relations.double()
         return report._replace(weights=weights, holds=door.holds())
 
-    def _collect(
-        self, messages: Outbox, lot: Lot, admission: Admission, shelf: Shelf, number: int
-    ) -> tuple[dict[int, str], dict[int, str]]:
-        """Ask, and put every upload that is admitted on the shelf.
-
-        What comes back is whose was refused, and who is missing, each with the reason.
-        """
-        refused: dict[int, str] = {}
-        missing: dict[int, str] = {}
-        done = 0
-        for clients, answer in self._contact.answers(messages):
-            done += len(clients)
-            if isinstance(answer, Left) or (isinstance(answer, Failed) and answer.blame == "absent"):
-                missing[clients[0]] = "it has left" if isinstance(answer, Left) else answer.words
-                continue
-            found = admit(admission, clients, answer, messages, lot.lost, shelf)
-            refused |= found
-            self._contact.tell_trained(number, clients, answer, found, done, len(messages))
-        return refused, missing
-
     def _progress_after(self, number: int, server: State, verdicts: Mapping[int, Verdict]) -> Progress:
         told = {client: Settled(number, verdict) for client, verdict in verdicts.items()}
-        return Progress(number, server, {**self.progress.settled, **told}, frozenset(self._contact.left))
+        return self.progress._replace(
+            round=number,
+            server=server,
+            settled={**self.progress.settled, **told},
+            left=frozenset(self._contact.left),
+        )
 
     def _settle(self, report: Round, verdicts: Mapping[int, Verdict], gone: Mapping[int, str]) -> None:
         """Save the new state, then tell each silo that was asked what became of its upload."""
@@ -273,15 +273,7 @@ class ServerSide:
         """Every silo's own account of its personal model after this round, and what it took to ask."""
         run, here = self.plan.run, self._contact.near(self.here)
         down = self._sent_after(self.progress, here)
-        scores: dict[int, Measured] = {}
-        step = max(1, len(here) // STEPS)
-        for (client,), answer in self._contact.answers(asks.measure(run, number, here, down)):
-            scores[client] = answer if isinstance(answer, Measured) else absent(run, number, client)
-            if scores[client] is not answer:  # its models are its own affair: nobody else is kept from going on
-                words = answer.words if isinstance(answer, Failed) else "it answers another question"
-                self._contact.tell(Event("refused", number, self._contact.names[client], words=words))
-            if len(scores) % step == 0 or len(scores) == len(here):
-                self._contact.tell(Event("measured", number, done=len(scores), total=len(here)))
+        scores = self._contact.scores(asks.measure(run, number, here, down))
         scores |= {i: absent(run, number, i) for i in range(self.plan.fed.clients) if i not in scores}
         return [scores[client] for client in sorted(scores)], 0 if down is None else sent_bytes(down, len(here))
 

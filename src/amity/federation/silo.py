@@ -160,11 +160,11 @@ class SiloSide:
     def settle(self, round: int, asked: int, verdict: Verdict | None) -> None:
         """Agree with a server that comes back: `round` is the last it has saved, `asked` the silo's last turn there.
 
-        A turn that it knows of is committed; a later one, which it has forgotten, is forgotten here too.
+        A turn that it knows of is committed; a later one, which it has forgotten or gone on without, is forgotten too.
         """
         if self.pending is not None and self.pending.round == asked and verdict is not None:
             self.commit(asked, verdict)
-        elif self.pending is not None and self.pending.round > round:
+        elif self.pending is not None and self.pending.round > asked:
             self.pending = None
         if self.committed > round:
             raise InputError(

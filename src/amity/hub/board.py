@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -113,6 +113,15 @@ class Board:
                 if one["round"] < round:
                     one["round"], one["rounds"] = round, one["rounds"] + 1
             self.write()
+
+    def recount(self, rounds: Iterable[tuple[int, list[str]]]) -> None:
+        """Count anew who took part in which rounds, by what is on record: a crash may have come before the board."""
+        with self._lock:
+            self.status["round"] = 0
+            for one in self.status["silos"].values():
+                one["round"] = one["rounds"] = 0
+            for round, names in rounds:
+                self.took_part(round, names)
 
     def seen(self, name: str, when: float, sign: Mapping[str, Any]) -> None:
         """Note a silo's sign of life. It says that the silo is there, not that it does what it should."""

@@ -10,6 +10,7 @@ a stop. Below its quorum no run ends well.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from amity.federation.run_contract import RunContract, from_json
 from amity.federation.server import ServerSide
 from amity.federation.stored_server import Found, Roster, StoredServer
 from amity.hub import requests
+from amity.hub.accounts import Audited
 from amity.hub.board import Board, new_status, read_status
 from amity.hub.gathering import gather
 from amity.hub.recording import Journal
@@ -51,9 +53,10 @@ def conduct(hub: Path, name: str, network: Network) -> None:
         name, contract.invited, contract.options.rounds, contract.policy, contract.quorum
     )
     status["jobs"] += 1
+    accounts = Audited(network, hub)
     with Board(folder, status) as board, Watcher(board, network, contract.invited) as watcher:
         try:
-            _Conducted(folder, contract, document, network, board, watcher).go()
+            _Conducted(folder, contract, document, accounts, board, watcher).go()
         except requests.Stop:
             board.phase("stopped", "it was stopped at the server")
         except requests.Regroup:
@@ -67,6 +70,8 @@ def conduct(hub: Path, name: str, network: Network) -> None:
         except Exception as error:
             _log.exception("run %s", name)
             board.phase("failed", f"{type(error).__name__}, the server's log says more")
+        finally:
+            accounts.came_out(name, board.status["phase"], board.status["words"])
 
 
 class _Conducted:
@@ -87,32 +92,39 @@ class _Conducted:
         """Gather silos and run the rounds that are left."""
         contract, check = self._contract, lambda: requests.check(self._folder)
         roster = gather(contract, self._document, self._stored.roster(), self._network, self._board, check)
-        self._stored.save_roster(roster)
         run, plan = planned(contract, roster)
-        names = [member.name for member in roster.members]
-        journal = Journal(self._folder, contract, run)
-        events = Stream(journal.listen)
+        self._stored.save_roster(roster)
         found = self._stored.load()
+        with Journal(self._folder, contract, run, 0 if found is None else found.report.round) as journal:
+            self._board.recount((line["round"], line["took_part"]) for line in journal.lines)
+            self._run(roster, run, plan, found, journal)
+
+    def _run(self, roster: Roster, run: Run, plan: Plan, found: Found | None, journal: Journal) -> None:
+        contract, names = self._contract, [member.name for member in roster.members]
+        events = Stream(journal.listen)
         server = ServerSide(
             plan,
             self._carrier(roster, names, events),
-            start=None if found is None else grown(plan, found, roster),
+            start=grown(plan, found, roster),
             names=names,
             events=events,
             evaluate_every=run.evaluate_every,
             save=lambda report: self._stored.save(report, plan.fed.clients),
+            least=contract.quorum if contract.policy == "quorum" else 0,
         )
         if found is not None and found.note:
             events(Event("note", found.report.round, words=found.note))
         self._board.phase("running")
         server.meet()
-        if found is not None and found.report.round > journal.rounds:
+        if found is not None and found.report.round > len(journal.lines):
             self._recorded(server.catch_up(found.report), server, journal, names, events)
+        elif journal.chosen_now:
+            server.keep()  # once more: not all may have heard it before this process began
         for report in server.rounds():
             self._recorded(report, server, journal, names, events)
             if report.round < run.rounds:
                 requests.check(self._folder)
-        self._end(server, journal, names, events)
+        self._end(server, journal, events)
 
     def _carrier(self, roster: Roster, names: list[str], events: Stream) -> Distant:
         contract = self._contract
@@ -120,11 +132,17 @@ class _Conducted:
         return Distant(
             names,
             self._network,
-            Manners(contract.policy, contract.quorum, contract.limits.turn, contract.limits.absence),
+            Manners(contract.policy, contract.limits.turn, contract.limits.absence, contract.wire),
             introduce=lambda client: Propose(contract.name, 0, client, text),
             events=events,
             notice=self._watcher.notice,
+            pause=self._pause,
         )
+
+    def _pause(self, seconds: float) -> None:
+        """Wait for a silo, unless somebody does not want to: what is asked of a run does not wait for one."""
+        requests.check(self._folder)
+        time.sleep(seconds)
 
     def _recorded(self, report: Round, server: ServerSide, journal: Journal, names: list[str], events: Stream) -> None:
         """Put a round on record; silos keep their models of it where validation data say so."""
@@ -135,9 +153,12 @@ class _Conducted:
         mean = "" if line["mean"] is None else f"mean {line['mean']:.2f}"
         events(Event("recorded", report.round, words=mean))
 
-    def _end(self, server: ServerSide, journal: Journal, names: list[str], events: Stream) -> None:
+    def _end(self, server: ServerSide, journal: Journal, events: Stream) -> None:
         """Let every silo keep its model, and say how the run came out."""
-        if not journal.chosen:
+        server.meet_again()  # who was away in the last round need not be away from the end
+        if journal.chosen:
+            server.keep_first()
+        else:
             server.keep()
         for name in server.end():
             self._board.silo(name, "finished")
@@ -158,10 +179,19 @@ def planned(contract: RunContract, roster: Roster) -> tuple[Run, Plan]:
     return replace(run, clients=len(contract.invited)), plan
 
 
-def grown(plan: Plan, found: Found, roster: Roster) -> Progress:
-    """What was saved, for a federation that may have grown since."""
-    progress = found.report.progress
-    for count in range(found.clients, len(roster.members)):
+def grown(plan: Plan, found: Found | None, roster: Roster) -> Progress | None:
+    """What was saved, for a federation that may have grown since; None where everything is yet to begin.
+
+    Silos grow by the same steps from the founders on, also where no round was saved before newcomers came.
+    """
+    if found is not None:
+        progress, known = found.report.progress, found.clients
+    elif roster.joined:
+        known = len(roster.founders)
+        progress = Progress(0, plan.method.init_server(plan.task, _first(plan.fed, known)))
+    else:
+        return None
+    for count in range(known, len(roster.members)):
         before, after = (_first(plan.fed, number) for number in (count, count + 1))
         progress = progress._replace(server=grow_server(plan.method, plan.task, before, after, progress.server))
     return progress

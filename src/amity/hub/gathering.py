@@ -69,8 +69,12 @@ def _asked(
         answer = _read(received)
         match answer:
             case Described():
-                found[name] = _member(name, answer)
-                board.silo(name, "approved")
+                member = _member(name, answer)
+                if member is None or (member.shape, member.classes) != (contract.data.shape, contract.data.classes):
+                    board.silo(name, "absent", "what it says of its data is not what the contract is about")
+                else:
+                    found[name] = member
+                    board.silo(name, "approved")
             case Declined():
                 board.silo(name, "declined", answer.words)
             case Left():
@@ -96,10 +100,15 @@ def _read(received: bytes | Away) -> Answer | None:
     return answer if isinstance(answer, Answer) else None
 
 
-def _member(name: str, answer: Described) -> Member:
-    """The line that a silo has given of itself; its name is the one that its certificate has."""
-    line = json.loads(answer.member)
-    return Member(**{**line, "shape": tuple(line["shape"]), "name": name})
+def _member(name: str, answer: Described) -> Member | None:
+    """The line that a silo has given of itself, None where it is none; its name is the one that its certificate has."""
+    try:
+        line = json.loads(answer.member)
+        member = Member(**{**line, "shape": tuple(line["shape"]), "name": name})
+    except (ValueError, LookupError, TypeError):
+        return None
+    known = type(member.size) is int and member.size > 0 and type(member.validates) is bool and member.group is None
+    return member if known and isinstance(member.data, str) else None
 
 
 def _left(board: Board, name: str) -> bool:

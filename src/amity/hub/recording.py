@@ -6,17 +6,21 @@ come yet or not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import torch
 
 from amity import record
 from amity.config.run import Run
+from amity.errors import AmityError, DamagedFile
 from amity.federation.events import Event
-from amity.federation.messages import absent
+from amity.federation.messages import Measured, absent
 from amity.federation.reports import Progress, Round
 from amity.federation.resume import Saved
 from amity.federation.run_contract import RunContract
@@ -25,25 +29,44 @@ from amity.federation.run_contract import RunContract
 class Journal:
     """Writes the record of a run, round by round; every round can be gone on from."""
 
-    def __init__(self, folder: Path, contract: RunContract, run: Run) -> None:
-        """`run`: the run as it was resolved, without any `auto`."""
+    def __init__(self, folder: Path, contract: RunContract, run: Run, done: int) -> None:
+        """`run`: the run as it was resolved, without any `auto`. `done`: the round that its server goes on from."""
         self.path = folder / "record"
         self._contract = contract
         config, facts = run.table(), _facts(contract, run)
         if record.begun(self.path):
+            record.go_back(self.path, done)
             self._recorder, _ = record.Recorder.resume(self.path, config)
         else:
             self._recorder = record.Recorder.create(self.path, config, contract.invited, facts, force=True)
+        if len(self.lines) not in (done, done - 1):
+            self._recorder.close()
+            raise DamagedFile(
+                f"{self.path} has {len(self.lines)} rounds, the server goes on from round {done}: bring back a copy"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave a directory that can be read and gone on from, whatever has happened."""
+        if isinstance(error, Exception):
+            with suppress(AmityError):  # what has happened first is what is told
+                self._recorder.interrupted()
+        self._recorder.close()
 
     @property
-    def rounds(self) -> int:
+    def lines(self) -> Sequence[record.Line]:
         """Rounds that are on record."""
-        return len(self._recorder.lines)
+        return self._recorder.lines
 
     @property
     def chosen_now(self) -> bool:
-        """Whether validation data have chosen the round that was recorded last."""
-        return self._recorder.chosen_now
+        """Whether validation data have chosen the round that was recorded last, in this process or before it."""
+        last = self.lines[-1] if self.lines else None
+        return last is not None and last["val"] is not None and record.delivered(self.lines) is last
 
     @property
     def chosen(self) -> bool:
@@ -56,7 +79,7 @@ class Journal:
 
     def add(self, report: Round, names: Sequence[str]) -> record.Line:
         """Record a round, and make it one to go on from."""
-        line = self._recorder.add(placed(report, names, self._contract.invited))
+        line = self._recorder.add(placed(report, names, self._contract))
         self._recorder.checkpoint(Saved(Progress(report.round, {}), ()))
         return line
 
@@ -65,21 +88,17 @@ class Journal:
         if not self._recorder.finished:
             self._recorder.finish(())
 
-    def interrupted(self) -> None:
-        """Leave a directory that can be read and gone on from."""
-        self._recorder.interrupted()
 
-
-def placed(report: Round, names: Sequence[str], invited: Sequence[str]) -> Round:
+def placed(report: Round, names: Sequence[str], contract: RunContract) -> Round:
     """A report in which every silo that was invited has its place, in the order of the invitation."""
+    invited = contract.invited
     places = [invited.index(name) for name in names]
     scores = report.scores
     if scores is not None:
         by_place = {place: score._replace(silo=place) for place, score in zip(places, scores, strict=False)}
-        first = scores[0]
-        scores = [by_place.get(i) or absent(first.run, report.round, i) for i in range(len(invited))]
-        known = next((dict.fromkeys(score.metrics, torch.nan) for score in scores if score.metrics), {})
-        scores = [score if score.metrics else score._replace(metrics=known) for score in scores]
+        scores = [
+            _agreed(by_place.get(i) or absent(contract.name, report.round, i), contract) for i in range(len(invited))
+        ]
     weights = report.weights
     if weights is not None:
         wide = torch.full((len(invited), len(invited)), torch.nan, dtype=weights.dtype)
@@ -93,6 +112,18 @@ def placed(report: Round, names: Sequence[str], invited: Sequence[str]) -> Round
         dropped=_moved(report.dropped, places),
         epochs=_moved(report.epochs, places),
     )
+
+
+_BESIDE = ("accuracy", "r2", "loss", "val", "train_loss")  # what a silo measures that has a place of its own
+
+
+def _agreed(score: Measured, contract: RunContract) -> Measured:
+    """A score with the metrics that the contract announces, and no others; those that are not there are undefined."""
+    names = [one.name for one in contract.leaves if one.kind == "metric" and one.name not in _BESIDE]
+    loss = None
+    if contract.options.train_loss:
+        loss = math.nan if score.train_loss is None else score.train_loss
+    return score._replace(metrics={name: score.metrics.get(name, math.nan) for name in names}, train_loss=loss)
 
 
 def _moved(numbered: Mapping[int, Any], places: Sequence[int]) -> dict[int, Any]:

@@ -35,6 +35,11 @@ class HubRun(NamedTuple):
         return self.contract.name
 
     @property
+    def submitted(self) -> float:
+        """When it was put into the hub, in seconds since 1970."""
+        return (self.folder / CONTRACT).stat().st_mtime
+
+    @property
     def status(self) -> Status:
         """How it stands."""
         contract = self.contract
@@ -55,9 +60,13 @@ class HubRun(NamedTuple):
 
 def runs_of(hub: Path) -> list[HubRun]:
     """All runs of a hub, by name."""
+    return [run_of(hub, name) for name in run_names(hub)]
+
+
+def run_names(hub: Path) -> list[str]:
+    """The names of all runs of a hub."""
     folder = hub / "runs"
-    names = sorted(path.name for path in folder.iterdir() if (path / CONTRACT).exists()) if folder.is_dir() else []
-    return [run_of(hub, name) for name in names]
+    return sorted(path.name for path in folder.iterdir() if (path / CONTRACT).exists()) if folder.is_dir() else []
 
 
 def run_of(hub: Path, name: str) -> HubRun:

@@ -3,20 +3,23 @@
 A run is handed to the network engine as a job. A job that has ended, or has lost a silo for good, is handed in again,
 and goes on where the last one was: no round is trained twice. Silos that come back, or are new, are taken in at the end
 of a round. After as many failures as the contract allows a run is given up, with an account of the last one.
+
+A silo works for one run at a time, so that runs with a silo in common go one after the other, the older first. Two at
+once would each get hold of some silos, and wait for the rest for ever.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from amity.errors import AmityError, LostWorker
+from amity.errors import AmityError, InputError, LostWorker
 from amity.hub import requests
 from amity.hub.board import OVER, Board, Phase
-from amity.hub.runs import HubRun, runs_of
+from amity.hub.runs import HubRun, run_names, run_of
 
 LOOKS = 2
 """So many looks in a row must agree before a job is given up: a silo that is just starting has none yet."""
@@ -65,7 +68,7 @@ class Supervisor:
 
     def look(self) -> None:
         """Look after every run that is not over."""
-        open_runs = [run for run in runs_of(self._hub) if run.status["phase"] not in OVER]
+        open_runs = self._open_runs()
         if not open_runs:
             return
         try:
@@ -76,33 +79,55 @@ class Supervisor:
         self._tell("server", "")
         for run in open_runs:
             try:
-                self._tend(run, connected)
+                self._tend(run, connected, [other for other in open_runs if other.name != run.name])
             except LostWorker as error:  # asked again at the next look
                 _log.info("run %s: %s", run.name, error)
             except AmityError as error:
                 self._close(run, "failed", str(error))
 
-    def _tend(self, run: HubRun, connected: set[str]) -> None:
+    def _open_runs(self) -> list[HubRun]:
+        """Runs that are not over, in the order in which they were handed in.
+
+        One whose files cannot be read is told of, and keeps no other from going on.
+        """
+        found = []
+        for name in run_names(self._hub):
+            try:
+                run = run_of(self._hub, name)
+                if run.status["phase"] not in OVER:
+                    found.append(run)
+                self._tell(f"files of {name}", "")
+            except InputError as error:
+                self._tell(f"files of {name}", f"run {name}: {error}")
+        return sorted(found, key=lambda run: run.submitted)
+
+    def _tend(self, run: HubRun, connected: set[str], others: Sequence[HubRun]) -> None:
         job = run.job
         if job["id"] is None:
             if requests.asked(run.folder, "stop"):
                 self._close(run, "stopped", "it was stopped before it began anew")
             else:
-                self._start(run, connected)
+                self._start(run, connected, others)
         elif self._engine.over(job["id"]):
             self._ended(run)
         else:
             self._watch(run, connected)
 
-    def _start(self, run: HubRun, connected: set[str]) -> None:
-        """Hand a run in when enough silos are there."""
+    def _start(self, run: HubRun, connected: set[str], others: Sequence[HubRun]) -> None:
+        """Hand a run in when enough silos are there, and none of them is at work for another run."""
         contract, job = run.contract, run.job
         wanted = [name for name in contract.invited if run.status["silos"][name]["step"] != "left"]
         there = [name for name in wanted if name in connected]
         needed = len(wanted) if contract.policy == "wait" else min(contract.quorum, len(wanted))
         missing = [name for name in wanted if name not in connected]
-        self._note(run, connected, "queued", f"waiting for {', '.join(missing)} to connect" if missing else "")
-        if len(there) < max(1, needed):
+        before = [
+            other.name for other in others if other.job["id"] is not None and set(wanted) & set(other.job["silos"])
+        ]
+        words = [f"waiting for {', '.join(missing)} to connect"] if missing else []
+        self._tell(run.name, f"run {run.name}: {words[0]}" if missing else "")
+        words += [f"waiting for the end of run {before[0]}"] if before else []
+        self._note(run, connected, "queued", "; ".join(words))
+        if before or len(there) < max(1, needed):
             return
         number = job["number"] + 1
         handed = self._engine.submit(run.name, there, len(there), number)
@@ -166,7 +191,6 @@ class Supervisor:
             elif name not in connected and silo["step"] not in ("invited", "left", "finished"):
                 board.silo(name, "absent", silo["words"] or "it is not connected")
         board.phase(phase, words)
-        self._tell(run.name, f"run {run.name}: {words}" if words else "")
 
     def _tell(self, about: str, words: str) -> None:
         """Say something once, not at every look."""

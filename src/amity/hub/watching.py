@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from amity.federation.messages import (
     Answer,
+    Declined,
     Failed,
     Left,
     Measured,
@@ -62,6 +63,8 @@ class Watcher:
                 self._board.silo(name, "uploaded", words)
             case Failed(words=words):
                 self._board.silo(name, "absent", words)
+            case Declined(words=words):
+                self._board.silo(name, "declined", words)
             case Left():
                 self._board.silo(name, "left")
             case Upload():

@@ -27,9 +27,9 @@ from amity.record.directory import check_free, file_names, holds_run
 from amity.record.files import replacing
 from amity.record.reader import Record, own_config, read
 from amity.record.results import over_seeds, write_results
-from amity.record.resuming import begun, check_resumable
+from amity.record.resuming import begun, check_resumable, go_back
 from amity.record.sharing import make_folder
-from amity.record.summary import evaluated, score_of
+from amity.record.summary import delivered, evaluated, score_of
 from amity.record.writer import Recorder
 
 __all__ = [
@@ -44,8 +44,10 @@ __all__ = [
     "begun",
     "check_free",
     "check_resumable",
+    "delivered",
     "evaluated",
     "file_names",
+    "go_back",
     "holds_run",
     "make_folder",
     "over_seeds",

@@ -114,8 +114,15 @@ class Record:
         return listed and all((self.path / name).exists() for name in names)
 
     @property
+    def models_elsewhere(self) -> bool:
+        """Whether the silos of the run are organisations of their own, which keep their personal models."""
+        return self.facts.get("engine") == "flare"
+
+    @property
     def models(self) -> dict[str, dict[str, Tensor]]:
         """Every silo's personal model, as a state dict."""
+        if self.models_elsewhere:
+            raise InputError(f"{self.path} has no models, each silo has its own: look into its state folder")
         files = {silo: self._there(name) for silo, name in self._model_files.items()}
         if missing := [silo for silo, file in files.items() if file is None]:
             raise InputError(f"{self.path / MODELS} has no model of {missing[0]}: finish the run with --resume")

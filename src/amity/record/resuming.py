@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amity.errors import DamagedFile, InputError
-from amity.record.checkpoint import Checkpoint, Found, find_checkpoint, load_checkpoint
+from amity.record.checkpoint import Checkpoint, Found, find_checkpoint, load_checkpoint, settle
 from amity.record.checksums import SUMS, Check, Sums, checked_lines
 from amity.record.configuration import as_written, config_text, refuse_other_config
 from amity.record.contents import Config
@@ -56,6 +56,13 @@ def check_resumable(path: Path, config: Mapping[str, Any], silos: Sequence[str],
         )
     if record.facts.get("sha256") != facts.get("sha256"):
         raise InputError(f"{path} was run on other data than these silos hold: resume with the same data")
+
+
+def go_back(path: Path, round: int) -> None:
+    """Drop a checkpoint of a later round than this one: whoever resumes forgets what came after the one before it."""
+    found = find_checkpoint(path)
+    if found is not None and found.round > round:
+        settle(path, drop_newest=True)
 
 
 class Resumption(NamedTuple):
@@ -133,14 +140,14 @@ def _check_of(record: Record, round: int) -> str | None:
 
 def _complete(record: Record, rounds: int) -> bool:
     done = record.summary is not None and len(record.lines) >= rounds
-    return done and not (record.path / PART).exists() and record.has_models
+    return done and not (record.path / PART).exists() and (record.has_models or record.models_elsewhere)
 
 
 def _results_trouble(record: Record) -> DamagedFile | None:
     """Return what is wrong with the results of a finished run, as far as its checksums know."""
     if record.sums is None:
         return None
-    if not record.has_models:
+    if not record.has_models and not record.models_elsewhere:
         return DamagedFile(f"{record.path / MODELS} is not complete")
     try:
         for name in record.sums.files:

@@ -7,6 +7,7 @@ The plan itself follows from these, as at the server.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -44,10 +45,20 @@ class Agreed(NamedTuple):
         """All silos, by number."""
         return *self.roster, *self.joined
 
+    @property
+    def first(self) -> Agreed:
+        """The same before anybody joined after this silo: all begin so, whenever they hear of the others."""
+        return self._replace(joined=self.joined[: max(0, self.silo + 1 - len(self.roster))])
+
     def continues(self, before: Agreed) -> bool:
         """Whether this is what was agreed to before, with newcomers at most."""
         same = (self.contract, self.silo, self.roster) == (before.contract, before.silo, before.roster)
-        return same and self.joined[: len(before.joined)] == before.joined
+        return same and _told(self.joined[: len(before.joined)]) == _told(before.joined)
+
+
+def _told(members: Sequence[Member]) -> list[tuple[str, int, int | None]]:
+    """What others are told of silos that join."""
+    return [(member.name, member.size, member.group) for member in members]
 
 
 def save(site: Site, agreed: Agreed) -> None:

@@ -35,11 +35,12 @@ from amity.federation.messages import (
     Standing,
     Train,
 )
+from amity.federation.narrowing import narrowed, widened
 from amity.federation.plan import Member, layout_of
 from amity.federation.proposal import read_proposal
 from amity.federation.run_contract import Signed
 from amity.prepare import roster_of
-from amity.site import agreement, consent, ending
+from amity.site import agreement, consent, ending, keeping
 from amity.site.accounts import Accounts
 from amity.site.agreement import Agreed
 from amity.site.config import Site
@@ -51,10 +52,16 @@ from amity.site.model_file import write_model
 class Worker:
     """What answers messages at a silo. It holds the silo's state folder until it is closed."""
 
-    def __init__(self, site: Site, root: Callable[[Site], bytes] = consent.root_certificate) -> None:
+    def __init__(
+        self,
+        site: Site,
+        root: Callable[[Site], bytes] = consent.root_certificate,
+        patience: float = keeping.PATIENCE,
+    ) -> None:
+        """`patience`: seconds to wait for another worker that holds the folder."""
         self.site = site
         self._root = root
-        self._lock = held(site)
+        self._lock = held(site, patience)
         self._accounts = Accounts(site, self.answer)
         self.exchange = self._accounts.exchange  # the bytes of a message -> the bytes of the answer
         self._ready: tuple[str, Silos] | None = None  # data that were made ready, and for which contract
@@ -95,7 +102,8 @@ class Worker:
         if isinstance(message, Joined):
             self._welcome(side, Member(message.name, message.size, (), 0, group=message.group))
             return Done(*message[:3])
-        answer = side.answer(message)
+        wire = self._agreed.contract.wire
+        answer = narrowed(side.answer(widened(message, wire)), wire)
         if (reason := unannounced(self._agreed.contract, answer)) is not None:
             raise InputError(f"silo {self.site.name}: {reason}")
         if isinstance(message, Keep):
@@ -140,19 +148,18 @@ class Worker:
             raise InputError(f"line {message.silo} of the roster is not what silo {name} has said of itself")
         known = agreement.load(self.site, message.run)
         begun = (self.site.run(message.run) / "state" / "current").exists()
-        if known is not None and agreed.continues(known):
-            side = self._begin(known)
-            for member in agreed.joined[len(known.joined) :]:
-                self._welcome(side, member)
-        elif begun:
-            raise InputError(
-                f"silo {name} has begun run {message.run!r} with another contract or roster: rename the run"
-            )
-        else:
-            agreement.plan_of(self.site, agreed)  # what cannot be done is not written down
+        if known is None or not agreed.continues(known):
+            if begun:
+                raise InputError(
+                    f"silo {name} has begun run {message.run!r} with another contract or roster: rename the run"
+                )
+            known = agreed.first
+            agreement.plan_of(self.site, known)  # what cannot be done is not written down
             with writing(self.site):
-                agreement.save(self.site, agreed)
-            side = self._begin(agreed)
+                agreement.save(self.site, known)
+        side = self._begin(known)
+        for member in agreed.joined[len(known.joined) :]:
+            self._welcome(side, member)
         pending = None if side.pending is None else side.pending.round
         return Standing(message.run, side.committed, message.silo, pending, layout_of(side.plan))
 

@@ -47,7 +47,8 @@ class KeptSilo(StoredSilo):
 
         self.state = larger(self.state)
         if self.last is not None:
-            self.last = self.last._replace(before=larger(self.last.before), after=larger(self.last.after))
+            # The question is forgotten: a turn that is asked for again is one in the larger federation.
+            self.last = self.last._replace(before=larger(self.last.before), after=larger(self.last.after), question="")
             if self.pending is not None:
                 self.pending = self.pending._replace(after=self.last.after)
         self.plan = self.plan._replace(fed=after)

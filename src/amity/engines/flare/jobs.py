@@ -110,6 +110,8 @@ def write_job(folder: Path, run: str, silos: Sequence[str], least: int) -> None:
     }
     silo = {
         "format_version": 2,
+        "get_task_timeout": 120.0,  # seconds; FLARE's own is 5, after which a slow link would carry everything twice
+        "submit_task_result_timeout": 120.0,
         "executors": [{"tasks": [LETTER], "executor": {"path": EXECUTOR, "args": {}}}],
         "components": [],
         "task_data_filters": [],

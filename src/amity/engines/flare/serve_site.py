@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from amity.site.config import Site, load_site
 EVERY = 2.0
 """Seconds between two looks."""
 
+TRIES = 3
+"""How often a verdict is tried: what trains for it may be killed, for want of memory or by somebody."""
+
 
 def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], bool] = lambda: False) -> None:
     """Serve a silo until interrupted, or until `until` says so."""
@@ -22,12 +26,12 @@ def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], boo
     command, environment = silo_command(folder)
     network = KeptRunning(command, environment, folder / "silo.err", say)
     finishing: subprocess.Popen[bytes] | None = None
-    tried: set[str] = set()
+    tries: Counter[str] = Counter()
     try:
         while not until():
             network.look()
-            if finishing is None and (due := [run for run in without_verdict(site) if run not in tried]):
-                tried |= set(due)
+            if finishing is None and (due := [run for run in without_verdict(site) if tries[run] < TRIES]):
+                tries.update(due)
                 say(f"run {', '.join(due)} is over: the model alone is trained here, for the verdict")
                 finishing = subprocess.Popen(
                     [sys.executable, "-m", "amity.site.finishing"], env=environment, stdin=subprocess.DEVNULL
