@@ -152,6 +152,15 @@ def test_runs_and_their_phases(place: Path, status: dict[str, Any], grade: str, 
     assert found.grade == grade and words in found.found
 
 
+@pytest.mark.parametrize(("phase", "grade"), [("running", "FAIL"), ("ended", "PASS")])
+def test_only_a_run_that_goes_on_needs_a_signature_that_holds(place: Path, phase: str, grade: str) -> None:
+    run = submitted(place, phase=phase)
+    text = (run.folder / "contract.json").read_text()
+    (run.folder / "contract.json").write_text(text.replace('"rounds":3', '"rounds":2'))
+    assert (run.folder / "contract.json").read_text() != text
+    assert looked_at(place)["run sepsis-1"][0].grade == grade
+
+
 def test_runs_that_are_damaged(place: Path) -> None:
     run = submitted(place)
     (place / "hub" / "runs" / "begun").mkdir()

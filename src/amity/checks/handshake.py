@@ -131,8 +131,8 @@ def _is_welcome(account: Account, secure: ssl.SSLSocket, who: str, version: str)
         account.failed(
             "TLS",
             f"the server hangs up when it has seen the certificate of {who}",
-            "see its dates above and both clocks; if they are well, the server is of another consortium or was made anew: "
-            "ask the coordinator what its log says",
+            "see its dates above and both clocks; if they are well, the server is of another consortium or was made "
+            "anew: ask the coordinator what its log says",
         )
         return False
     account.passed("TLS", f"{version}, the server accepts the certificate of {who}")
