@@ -61,7 +61,10 @@ def try_command(
             table([read_run(run.folder / "record") for run in runs])
             _tell_verdicts(trial)
             _tell_equality(trial, together)
-        say("all processes have ended" + (f"; all files are in {folder}" if keep else ", all files are removed"))
+        say(
+            "all processes have ended"
+            + (f"; all files are in {folder}" if keep else ", all files are removed (--keep DIR keeps them)")
+        )
 
 
 class _Shown:
