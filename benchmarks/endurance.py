@@ -209,7 +209,9 @@ def main() -> None:
             print(f"the run came out {status['phase']} after {time.monotonic() - began:.0f} s {status['words']}")
             good = _account(trial, handed, run, struck)
         above = {os.getpid(), *(one.pid for one in psutil.Process().parents())}  # who was told of the folder too
-        left = [one.pid for one in psutil.process_iter() if one.pid not in above and str(folder) in " ".join(_words(one))]
+        left = [
+            one.pid for one in psutil.process_iter() if one.pid not in above and str(folder) in " ".join(_words(one))
+        ]
         print(f"processes left: {left or 'none'}")
     finally:
         for mount in mounts:
