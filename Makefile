@@ -21,10 +21,10 @@ USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench mutate docs
+.PHONY: help setup demo demo-federation test check bench mutate docs
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## create .venv with the versions of constraints.txt
 
@@ -51,6 +51,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup  ## compare eight methods on 20 silos; the report is runs/demo/report.html
 	$(BIN)/amity compare $(DEMO)
+
+demo-federation: setup  ## a server and three silos as processes on this machine, over mutual TLS (about a minute)
+	$(BIN)/amity federation try
 
 # One thread per worker: two workers with a thread pool each would fight over the cores. Slipcover counts lines by
 # rewriting them once, not by tracing every one: the suite takes a few percent longer, not half as long again.

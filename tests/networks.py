@@ -1,8 +1,8 @@
 """A network in this process, for tests: letters go to real workers of silos, and each may be lost, changed or counted.
 
-    trial = trial_of(tmp_path, "scaffold")      a hub with a signed contract, and the folders of three silos
-    with trial.network() as network:            their workers
-        trial.conduct(network)                  what a FLARE job does
+trial = trial_of(tmp_path, "scaffold")      a hub with a signed contract, and the folders of three silos
+with trial.network() as network:            their workers
+    trial.conduct(network)                  what a FLARE job does
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from amity.federation.transport import Away
 from amity.hub.board import Status, read_status
 from amity.hub.conduct import conduct
 from amity.prepare import silos_of
+from amity.site.answering import Worker
 from amity.site.config import Site, load_site
-from amity.site.worker import Worker
 
 DIGITS = DataForm((1, 8, 8), tuple("0123456789"))
 

@@ -26,9 +26,9 @@ from amity.federation.encoding import decode, encode
 from amity.federation.leaving import leaving
 from amity.federation.messages import Answer, Describe, Described, Message, Propose, Standing
 from amity.federation.plan import Member, Plan, layout_of
+from amity.federation.proposal import proposal
 from amity.federation.run_contract import DataForm, Limits, RunContract, sign, to_json
 from amity.resolve import Builds, resolve
-from amity.site.agreement import proposal
 from amity.site.config import load_site
 
 _SPAN = {"begins": datetime.now(UTC) - timedelta(days=1), "ends": datetime.now(UTC) + timedelta(days=1)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from commands import Amity, refused, worked
+from cli.commands import Amity, refused, worked
 from signed_contracts import CONTRACT, certified
 
 from amity.engines.flare.kits.hub import make_hub

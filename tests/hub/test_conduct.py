@@ -13,7 +13,6 @@ from conftest import Pauses
 from networks import check_equal, trial_of
 
 import amity
-from amity.federation.approvals import approve
 from amity.federation.messages import Commit, Describe, Message, Train
 from amity.federation.transport import Away
 from amity.hub import requests
@@ -236,7 +235,9 @@ def test_what_nobody_foresaw_fails_the_run_without_its_text(tmp_path: Path) -> N
     with trial.network() as network:
         network.before = break_it
         trial.conduct(network)
-    assert trial.status["phase"] == "failed" and trial.status["words"] == "ZeroDivisionError, the server's log says more"
+    assert (
+        trial.status["phase"] == "failed" and trial.status["words"] == "ZeroDivisionError, the server's log says more"
+    )
 
 
 def test_data_that_make_another_model_than_the_contract_fail_the_run(tmp_path: Path) -> None:

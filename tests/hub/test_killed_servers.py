@@ -157,4 +157,6 @@ def test_a_record_that_does_not_go_with_the_checkpoint_is_not_written_to(tmp_pat
         assert killed(trial, network, lambda name, message: isinstance(message, Train) and message.round == 3)
         shutil.rmtree(trial.folder / "record")
         trial.conduct(network)
-    assert trial.status["phase"] == "failed" and "has 0 rounds, the server goes on from round 2" in trial.status["words"]
+    assert (
+        trial.status["phase"] == "failed" and "has 0 rounds, the server goes on from round 2" in trial.status["words"]
+    )

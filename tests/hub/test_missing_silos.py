@@ -180,7 +180,9 @@ def test_a_silo_that_is_away_at_the_end_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [Hello, Train, Commit, Measure, Keep], ids=lambda kind: kind.__name__)
-def test_where_all_are_waited_for_nothing_goes_on_without_one(kind: type[Message], tmp_path: Path, pauses: Pauses) -> None:
+def test_where_all_are_waited_for_nothing_goes_on_without_one(
+    kind: type[Message], tmp_path: Path, pauses: Pauses
+) -> None:
     trial = trial_of(tmp_path, "scaffold", terms={"least_rounds": 3})
     with trial.network() as network:
 

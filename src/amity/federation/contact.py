@@ -73,7 +73,9 @@ class Contact:
         step = max(1, total // STEPS)
         for (client,), answer in self.answers(messages):
             scores[client] = answer if isinstance(answer, Measured) else absent(messages.run, number, client)
-            if not isinstance(answer, Measured | Left):  # its models are its own affair: nobody else is kept from going on
+            if not isinstance(
+                answer, Measured | Left
+            ):  # its models are its own affair: nobody else is kept from going on
                 words = answer.words if isinstance(answer, Failed) else "it answers another question"
                 self.tell(Event("refused", number, self.names[client], words=words))
             if len(scores) % step == 0 or len(scores) == total:

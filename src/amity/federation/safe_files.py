@@ -1,8 +1,9 @@
-"""Small files that survive a crash, for their owner alone: written aside, on disk, then put in place."""
+"""Files that survive a crash, for their owner alone: written aside, on disk, then put in place."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -55,6 +56,16 @@ def lock(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def swap(new: Path, current: Path, old: Path) -> None:
+    """Put a folder that is on disk in the place of the current one, which is kept as the old one."""
+    sync(new)
+    if current.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        current.rename(old)
+    new.rename(current)
+    sync(current.parent)
 
 
 def sync(path: Path) -> None:

@@ -234,8 +234,7 @@ class ServerSide:
             self.meet([client for client in asked if client in contact.behind], short)
 
     def catch_up(self, report: Round) -> Round:
-        """Evaluate the last round, which was saved before the server went down; the rest of its report comes from
-        there."""
+        """Evaluate the last round, which was saved before the server went down, and complete its report."""
         watch = Watch(report.seconds)
         self.progress = self.progress._replace(round=report.round)
         return self._seen(report._replace(progress=self.progress), evaluated=self._due(report.round), watch=watch)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from amity.errors import DamagedFile
 from amity.federation.messages import Verdict
 from amity.federation.plan import Member
 from amity.federation.reports import Progress, Round, Settled
+from amity.federation.safe_files import replace, swap, sync
 
 T = TypeVar("T")
 
@@ -94,10 +94,7 @@ class StoredServer:
     def save_roster(self, roster: Roster) -> None:
         """Write down who is in the run."""
         content = {key: [member._asdict() for member in members] for key, members in roster._asdict().items()}
-        new = self._folder / (ROSTER + ".new")
-        _write(new, json.dumps(content).encode())
-        new.rename(self._folder / ROSTER)
-        _sync(self._folder)
+        replace(self._folder / ROSTER, json.dumps(content).encode())
 
     def save(self, report: Round, clients: int) -> None:
         """Make this round the one to go on from, in a federation of so many. A crash leaves the old one or the new."""
@@ -109,7 +106,7 @@ class StoredServer:
         if report.weights is not None:
             tensors[_WEIGHTS] = report.weights
         save_file({key: value.clone() for key, value in tensors.items()}, new / STATE)
-        _sync(new / STATE)
+        sync(new / STATE)
         facts: Facts = {
             "run": self._run,
             "round": report.round,
@@ -126,17 +123,8 @@ class StoredServer:
             "seconds": report.seconds,
             "warnings": report.warnings,
         }
-        _write(new / FACTS, json.dumps(facts).encode())
-        _sync(new)
-        self._swap(new)
-
-    def _swap(self, new: Path) -> None:
-        current, old = self._folder / CURRENT, self._folder / OLD
-        if current.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            current.rename(old)
-        new.rename(current)
-        _sync(self._folder)
+        replace(new / FACTS, json.dumps(facts).encode())
+        swap(new, self._folder / CURRENT, self._folder / OLD)
 
     def load(self) -> Found | None:
         """What to go on from: the newest round that is as it was written; None before the first."""
@@ -202,17 +190,3 @@ def _named(numbered: Mapping[int, T]) -> dict[str, T]:
 def _hash(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _write(file: Path, content: bytes) -> None:
-    file.write_bytes(content)
-    file.chmod(0o600)
-    _sync(file)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import logging
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -23,11 +23,14 @@ from amity.errors import DamagedFile, InputError
 from amity.federation.encoding import encode
 from amity.federation.messages import Answer, Message, Train, Upload, Verdict
 from amity.federation.plan import Plan
+from amity.federation.safe_files import swap, sync
 from amity.federation.secrets import Secret
 from amity.federation.silo import Kept, Pending, SiloSide
 
 NEW, CURRENT, OLD = "new", "current", "old"
 FACTS = "standing.json"
+
+_log = logging.getLogger("amity.silo")
 
 
 class Facts(TypedDict):
@@ -90,6 +93,7 @@ class StoredSilo(SiloSide):
         last = self.last
         if last is not None and not last.settled and last.round == message.round:
             if last.question == question:
+                _log.info("run %s, %s: round %d is answered as before", message.run, self._folder.name, message.round)
                 return Upload(*message[:3], last.upload)
             self.pending = None  # the server has forgotten what it asked, and asks something else
         if self.pending is not None and self.pending.round != message.round:
@@ -102,6 +106,7 @@ class StoredSilo(SiloSide):
         assert isinstance(answer, Upload) and self.pending is not None
         self.last = LastTurn(message.round, base, before, self.pending.after, answer.values, question, settled=False)
         self._save()
+        _log.info("run %s, %s: round %d is trained and saved", message.run, self._folder.name, message.round)
         return answer
 
     def commit(self, round: int, verdict: Verdict) -> None:
@@ -145,7 +150,7 @@ class StoredSilo(SiloSide):
             file = new / f"{name}.safetensors"
             save_file({key: value.detach().cpu().contiguous().clone() for key, value in state.items()}, file)
             sums[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-            _sync(file)
+            sync(file)
         facts = Facts(
             run=self.plan.run,
             committed=self.committed,
@@ -157,14 +162,8 @@ class StoredSilo(SiloSide):
             files=sums,
         )
         (new / FACTS).write_text(json.dumps(facts))
-        _sync(new / FACTS)
-        _sync(new)
-        current, old = self._folder / CURRENT, self._folder / OLD
-        if current.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            current.rename(old)
-        new.rename(current)
-        _sync(self._folder)
+        sync(new / FACTS)
+        swap(new, self._folder / CURRENT, self._folder / OLD)
 
     def _take_back(self) -> None:
         """Go back to before the last turn: the server has lost the round before it, too."""
@@ -232,11 +231,3 @@ def _locked(file: Path) -> IO[bytes]:
             handle.close()
             raise InputError(f"another process holds {file.parent}: wait for it, or end it") from None
     return handle
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

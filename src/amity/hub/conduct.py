@@ -24,18 +24,19 @@ from amity.federation.events import Event, Stream
 from amity.federation.membership import grow_server, with_member
 from amity.federation.messages import Propose
 from amity.federation.plan import Plan, layout_of
+from amity.federation.proposal import proposal
 from amity.federation.reports import Progress, Round
 from amity.federation.run_contract import RunContract, from_json
 from amity.federation.server import ServerSide
 from amity.federation.stored_server import Found, Roster, StoredServer
 from amity.hub import requests
+from amity.hub.accounts import Audited
 from amity.hub.board import Board, new_status, read_status
 from amity.hub.gathering import gather
 from amity.hub.recording import Journal
 from amity.hub.run_file import model_of
 from amity.hub.watching import Network, Watcher
 from amity.resolve import resolve
-from amity.site.agreement import proposal
 
 CONTRACT = "contract.json"
 
@@ -52,9 +53,10 @@ def conduct(hub: Path, name: str, network: Network) -> None:
         name, contract.invited, contract.options.rounds, contract.policy, contract.quorum
     )
     status["jobs"] += 1
+    accounts = Audited(network, hub)
     with Board(folder, status) as board, Watcher(board, network, contract.invited) as watcher:
         try:
-            _Conducted(folder, contract, document, network, board, watcher).go()
+            _Conducted(folder, contract, document, accounts, board, watcher).go()
         except requests.Stop:
             board.phase("stopped", "it was stopped at the server")
         except requests.Regroup:
@@ -68,6 +70,8 @@ def conduct(hub: Path, name: str, network: Network) -> None:
         except Exception as error:
             _log.exception("run %s", name)
             board.phase("failed", f"{type(error).__name__}, the server's log says more")
+        finally:
+            accounts.came_out(name, board.status["phase"], board.status["words"])
 
 
 class _Conducted:
@@ -128,7 +132,7 @@ class _Conducted:
         return Distant(
             names,
             self._network,
-            Manners(contract.policy, contract.limits.turn, contract.limits.absence),
+            Manners(contract.policy, contract.limits.turn, contract.limits.absence, contract.wire),
             introduce=lambda client: Propose(contract.name, 0, client, text),
             events=events,
             notice=self._watcher.notice,

@@ -96,7 +96,9 @@ def placed(report: Round, names: Sequence[str], contract: RunContract) -> Round:
     scores = report.scores
     if scores is not None:
         by_place = {place: score._replace(silo=place) for place, score in zip(places, scores, strict=False)}
-        scores = [_agreed(by_place.get(i) or absent(contract.name, report.round, i), contract) for i in range(len(invited))]
+        scores = [
+            _agreed(by_place.get(i) or absent(contract.name, report.round, i), contract) for i in range(len(invited))
+        ]
     weights = report.weights
     if weights is not None:
         wide = torch.full((len(invited), len(invited)), torch.nan, dtype=weights.dtype)

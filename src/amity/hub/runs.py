@@ -20,7 +20,8 @@ class Job(TypedDict):
 
     id: str | None  # of the job that is under way
     number: int  # of jobs so far
-    failures: int  # that no success has wiped out
+    failures: int  # in a row, without a round between them
+    round: int  # the last one that was done at the last failure
     silos: list[str]  # that the job was made for
 
 
@@ -35,6 +36,11 @@ class HubRun(NamedTuple):
         return self.contract.name
 
     @property
+    def submitted(self) -> float:
+        """When it was put into the hub, in seconds since 1970."""
+        return (self.folder / CONTRACT).stat().st_mtime
+
+    @property
     def status(self) -> Status:
         """How it stands."""
         contract = self.contract
@@ -46,7 +52,7 @@ class HubRun(NamedTuple):
     def job(self) -> Job:
         """What the supervisor remembers of it."""
         file = self.folder / JOB
-        return load_json(file) if file.exists() else {"id": None, "number": 0, "failures": 0, "silos": []}
+        return load_json(file) if file.exists() else {"id": None, "number": 0, "failures": 0, "round": 0, "silos": []}
 
     def remember(self, job: Job) -> None:
         """Write down what the supervisor has to remember."""

@@ -3,13 +3,16 @@
 A run is handed to the network engine as a job. A job that has ended, or has lost a silo for good, is handed in again,
 and goes on where the last one was: no round is trained twice. Silos that come back, or are new, are taken in at the end
 of a round. After as many failures as the contract allows a run is given up, with an account of the last one.
+
+A silo works for one run at a time, so that runs with a silo in common go one after the other, the older first. Two at
+once would each get hold of some silos, and wait for the rest for ever.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +28,7 @@ STALE = 20.0
 """Seconds after which a board that nobody writes is nobody's."""
 
 START = 60.0
-"""Seconds that a new job has until its silos must be at work."""
+"""Seconds that a new job has until its silos must be at work. One that was at work in it already has no such time."""
 
 _log = logging.getLogger("amity.supervisor")
 
@@ -59,8 +62,9 @@ class Supervisor:
         self._engine = engine
         self._say = say
         self._now = now
-        self._begun: dict[str, float] = {}  # when a run's job was handed in, or first seen by this process
+        self._begun: dict[str, float] = {}  # when a run's job was handed in by this process
         self._idle: dict[str, tuple[frozenset[str], int]] = {}  # silos not at work, and for how many looks
+        self._worked: dict[str, set[str]] = {}  # silos that were seen at work in a job, by job
         self._told: dict[str, str] = {}
 
     def look(self) -> None:
@@ -76,14 +80,17 @@ class Supervisor:
         self._tell("server", "")
         for run in open_runs:
             try:
-                self._tend(run, connected)
+                self._tend(run, connected, [other for other in open_runs if other.name != run.name])
             except LostWorker as error:  # asked again at the next look
                 _log.info("run %s: %s", run.name, error)
             except AmityError as error:
                 self._close(run, "failed", str(error))
 
     def _open_runs(self) -> list[HubRun]:
-        """Runs that are not over. One whose files cannot be read is told of, and keeps no other from going on."""
+        """Runs that are not over, the oldest first.
+
+        One whose files cannot be read is told of, and keeps no other from going on.
+        """
         found = []
         for name in run_names(self._hub):
             try:
@@ -93,32 +100,41 @@ class Supervisor:
                 self._tell(f"files of {name}", "")
             except InputError as error:
                 self._tell(f"files of {name}", f"run {name}: {error}")
-        return found
+        return sorted(found, key=lambda run: run.submitted)
 
-    def _tend(self, run: HubRun, connected: set[str]) -> None:
+    def _tend(self, run: HubRun, connected: set[str], others: Sequence[HubRun]) -> None:
         job = run.job
         if job["id"] is None:
             if requests.asked(run.folder, "stop"):
                 self._close(run, "stopped", "it was stopped before it began anew")
             else:
-                self._start(run, connected)
+                self._start(run, connected, others)
         elif self._engine.over(job["id"]):
             self._ended(run)
+        elif run.name not in self._begun:  # it is of a server that is gone, and all that it had started with it
+            self._engine.abort(job["id"])
+            self._failed(run, "the server was started again")
         else:
             self._watch(run, connected)
 
-    def _start(self, run: HubRun, connected: set[str]) -> None:
-        """Hand a run in when enough silos are there."""
+    def _start(self, run: HubRun, connected: set[str], others: Sequence[HubRun]) -> None:
+        """Hand a run in when enough silos are there, and none of them is at work for another run."""
         contract, job = run.contract, run.job
         wanted = [name for name in contract.invited if run.status["silos"][name]["step"] != "left"]
         there = [name for name in wanted if name in connected]
         needed = len(wanted) if contract.policy == "wait" else min(contract.quorum, len(wanted))
         missing = [name for name in wanted if name not in connected]
-        self._note(run, connected, "queued", f"waiting for {', '.join(missing)} to connect" if missing else "")
-        if len(there) < max(1, needed):
+        before = [
+            other.name for other in others if other.job["id"] is not None and set(wanted) & set(other.job["silos"])
+        ]
+        words = [f"waiting for {', '.join(missing)} to connect"] if missing else []
+        self._tell(run.name, f"run {run.name}: {words[0]}" if missing else "")
+        words += [f"waiting for the end of run {before[0]}"] if before else []
+        self._note(run, connected, "queued", "; ".join(words))
+        if before or len(there) < max(1, needed):
             return
         number = job["number"] + 1
-        handed = self._engine.submit(run.name, there, len(there), number)
+        handed = self._engine.submit(run.name, there, max(1, needed), number)
         run.remember({**job, "id": handed, "number": number, "silos": there})
         self._begun[run.name] = self._now()
         self._idle.pop(run.name, None)
@@ -130,19 +146,22 @@ class Supervisor:
         assert job["id"] is not None
         invited = set(run.contract.invited)
         there = {name for name in invited & connected if status["silos"][name]["step"] not in ("left", "declined")}
-        idle = frozenset(there - self._engine.working(job["id"]))
+        working = self._engine.working(job["id"])
+        worked = self._worked.setdefault(job["id"], set())
+        worked |= working
+        idle = frozenset(there - working)
         before, looks = self._idle.get(run.name, (frozenset(), 0))
         looks = looks + 1 if idle and idle == before else 1
         self._idle[run.name] = idle, looks
-        young = self._now() - self._begun.setdefault(run.name, self._now()) < START
+        young = self._now() - self._begun[run.name] < START and not idle & worked
         nobody = self._now() - status["written"] > STALE
         if not idle or looks < LOOKS or (young and not nobody):
             return
-        names = ", ".join(sorted(idle))
+        names = " and ".join(sorted(idle))
         if nobody or run.contract.policy == "wait":
             self._say(f"run {run.name}: {names} cannot rejoin its job, which is handed in again")
             self._engine.abort(job["id"])
-            self._failed(run, f"{names} was away")
+            self._failed(run, f"lost {names}")
         elif not requests.asked(run.folder, "regroup"):
             self._say(f"run {run.name}: {names} is back or new, and is taken in after this round")
             requests.ask(run.folder, "regroup")
@@ -156,9 +175,9 @@ class Supervisor:
             self._failed(run, status["words"] or f"its job ended while {status['phase']}")
 
     def _failed(self, run: HubRun, words: str) -> None:
-        job, most = run.job, run.contract.limits.failures
-        failures = job["failures"] + 1
-        run.remember({**job, "id": None, "failures": failures})
+        job, most, done = run.job, run.contract.limits.failures, run.status["round"]
+        failures = 1 if done > job["round"] else job["failures"] + 1
+        run.remember({**job, "id": None, "failures": failures, "round": done})
         if failures > most:
             self._close(run, "failed", f"given up after {failures} failures, the last one: {words}")
         else:
@@ -179,7 +198,6 @@ class Supervisor:
             elif name not in connected and silo["step"] not in ("invited", "left", "finished"):
                 board.silo(name, "absent", silo["words"] or "it is not connected")
         board.phase(phase, words)
-        self._tell(run.name, f"run {run.name}: {words}" if words else "")
 
     def _tell(self, about: str, words: str) -> None:
         """Say something once, not at every look."""

@@ -7,15 +7,15 @@ The plan itself follows from these, as at the server.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amity import models
 from amity.errors import DamagedFile, InputError
 from amity.federation.membership import with_member
 from amity.federation.plan import Member, Plan, layout_of
+from amity.federation.proposal import members_of
 from amity.federation.run_contract import RunContract, Signed, from_json, to_json
 from amity.record.files import load_json
 from amity.record.files import replace as put
@@ -61,37 +61,6 @@ def _told(members: Sequence[Member]) -> list[tuple[str, int, int | None]]:
     return [(member.name, member.size, member.group) for member in members]
 
 
-def proposal(contract: str, roster: Sequence[Member], joined: Sequence[Member] = ()) -> str:
-    """The document of a Propose: the text of contract.json, the roster, and who has joined since."""
-    lists = {"roster": roster, "joined": joined}
-    lines = {key: [member._asdict() for member in members] for key, members in lists.items()}
-    return json.dumps({"contract": contract, **lines})
-
-
-class Proposal(NamedTuple):
-    """What the document of a Propose says."""
-
-    contract: str
-    roster: tuple[Member, ...]
-    joined: tuple[Member, ...]
-
-
-def read_proposal(document: str) -> Proposal:
-    """The contract's text and the silos in the document of a Propose."""
-    try:
-        content = json.loads(document)
-        contract = content["contract"]
-        text = contract if isinstance(contract, str) else json.dumps(contract)
-        return Proposal(text, _members(content["roster"]), _members(content.get("joined", [])))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        kind = type(error).__name__
-        raise InputError(f"what is proposed cannot be read ({kind}): look at who sends it, and its version") from None
-
-
-def _members(lines: Any) -> tuple[Member, ...]:
-    return tuple(Member(**{**line, "shape": tuple(line["shape"])}) for line in lines)
-
-
 def save(site: Site, agreed: Agreed) -> None:
     """Write down what was agreed to."""
     content = {
@@ -112,7 +81,7 @@ def load(site: Site, run: str) -> Agreed | None:
         return None
     content = load_json(file)
     try:
-        members = _members(content["roster"]), _members(content["joined"])
+        members = members_of(content["roster"]), members_of(content["joined"])
         return Agreed(from_json(content["contract"]), int(content["silo"]), *members)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DamagedFile(

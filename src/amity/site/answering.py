@@ -35,10 +35,12 @@ from amity.federation.messages import (
     Standing,
     Train,
 )
+from amity.federation.narrowing import narrowed, widened
 from amity.federation.plan import Member, layout_of
+from amity.federation.proposal import read_proposal
 from amity.federation.run_contract import Signed
 from amity.prepare import roster_of
-from amity.site import agreement, consent, ending
+from amity.site import agreement, consent, ending, keeping
 from amity.site.accounts import Accounts
 from amity.site.agreement import Agreed
 from amity.site.config import Site
@@ -50,10 +52,16 @@ from amity.site.model_file import write_model
 class Worker:
     """What answers messages at a silo. It holds the silo's state folder until it is closed."""
 
-    def __init__(self, site: Site, root: Callable[[Site], bytes] = consent.root_certificate) -> None:
+    def __init__(
+        self,
+        site: Site,
+        root: Callable[[Site], bytes] = consent.root_certificate,
+        patience: float = keeping.PATIENCE,
+    ) -> None:
+        """`patience`: seconds to wait for another worker that holds the folder."""
         self.site = site
         self._root = root
-        self._lock = held(site)
+        self._lock = held(site, patience)
         self._accounts = Accounts(site, self.answer)
         self.exchange = self._accounts.exchange  # the bytes of a message -> the bytes of the answer
         self._ready: tuple[str, Silos] | None = None  # data that were made ready, and for which contract
@@ -82,7 +90,7 @@ class Worker:
                 signed = self._opened(message, message.document)
                 return self._declined(message, signed) or self._described(message, signed)
             case Propose():
-                document, roster, joined = agreement.read_proposal(message.document)
+                document, roster, joined = read_proposal(message.document)
                 signed = self._opened(message, document)
                 agreed = Agreed(signed, message.silo, roster, joined)
                 return self._declined(message, signed) or self._agree(message, agreed)
@@ -94,7 +102,8 @@ class Worker:
         if isinstance(message, Joined):
             self._welcome(side, Member(message.name, message.size, (), 0, group=message.group))
             return Done(*message[:3])
-        answer = side.answer(message)
+        wire = self._agreed.contract.wire
+        answer = narrowed(side.answer(widened(message, wire)), wire)
         if (reason := unannounced(self._agreed.contract, answer)) is not None:
             raise InputError(f"silo {self.site.name}: {reason}")
         if isinstance(message, Keep):

@@ -4,7 +4,8 @@ Messages come in on standard input, answers go out on standard output, as frames
 names a path or code: where data lie, which code a model is and who approves stands in the silo's own folder. Every
 message and every answer is a line of the audit, and all that is logged or printed goes to STATE/worker.log.
 
-When there are no more messages, runs that are over are finished: `results.py`.
+When there are no more messages, runs that are over are finished: `results.py`. With --answer-only that is left to
+whoever has started this process, and may not want to wait for it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from amity import logs
 from amity.engines.memory import answered
 from amity.errors import AmityError, InputError
 from amity.federation.messages import Answer, Message, failure
+from amity.parent_process import end_with_parent
 from amity.site import frames
 from amity.site.answering import Worker
 from amity.site.config import Site, load_site
@@ -29,6 +31,10 @@ from amity.site.keeping import Unwritten
 from amity.site.results import finish_due
 
 VARIABLE, LOG = "AMITY_SITE", "worker.log"
+ANSWER_ONLY = "--answer-only"
+
+PATIENCE = 60.0
+"""Seconds to wait for the worker before, which may be an orphan, or at the end of the run before this one."""
 
 
 class Unable:
@@ -60,12 +66,13 @@ class Words(io.TextIOBase):
 
 def main() -> None:
     """Answer messages of standard input, for the silo whose folder AMITY_SITE names."""
+    end_with_parent()  # however that one ends: nobody would take the answer
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # whatever else is printed does not belong among the answers
     worker = None
     try:
         site = site_here()
-        worker = Worker(site)
+        worker = Worker(site, patience=PATIENCE)
         _keep_words(site.state / LOG)
     except AmityError as error:
         print(f"amity: {error}", file=sys.stderr)
@@ -75,7 +82,8 @@ def main() -> None:
     torch.set_num_threads(site.threads)  # with more than one, sums are taken in another order than in a simulation
     frames.serve(worker.exchange, sys.stdin.buffer, answers)
     worker.close()  # now: the next worker need not wait for what follows
-    finish_due(site)
+    if ANSWER_ONLY not in sys.argv:
+        finish_due(site)
 
 
 def _keep_words(log: Path) -> None:

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from commands import Amity, Said, refused, tree, worked
+from cli.commands import Amity, Said, refused, tree, worked
 from nvflare.fuel.flare_api import flare_api
 from nvflare.fuel.flare_api.api_spec import NoConnection
 

@@ -6,6 +6,8 @@ arguments that it does not know.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import tempfile
@@ -84,7 +86,8 @@ class Jobs:
             if self._session is None:
                 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-                self._session = new_secure_session(admin_user(self._hub), str(admin_kit(self._hub)), timeout=10.0)
+                with contextlib.redirect_stdout(io.StringIO()):  # FLARE says that it is connecting
+                    self._session = new_secure_session(admin_user(self._hub), str(admin_kit(self._hub)), timeout=10.0)
             return getattr(self._session, what)(*arguments)
         except Exception as error:
             self.close()
@@ -110,6 +113,8 @@ def write_job(folder: Path, run: str, silos: Sequence[str], least: int) -> None:
     }
     silo = {
         "format_version": 2,
+        "get_task_timeout": 120.0,  # seconds; FLARE's own is 5, after which a slow link would carry everything twice
+        "submit_task_result_timeout": 120.0,
         "executors": [{"tasks": [LETTER], "executor": {"path": EXECUTOR, "args": {}}}],
         "components": [],
         "task_data_filters": [],

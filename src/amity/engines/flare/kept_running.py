@@ -88,4 +88,4 @@ class KeptRunning:
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return lines[-1].removeprefix("amity: ") if lines else "the network process does not start, and does not say why"
+        return lines[-1].removeprefix("amity: ") if lines else "the network process does not start, without a word"

@@ -57,7 +57,8 @@ class Restarting(JobHandleSpec):  # type: ignore[misc]  # FLARE has no types
     def _killed(self) -> bool:
         """Whether the process has ended by a signal that FLARE did not send."""
         code = self._handle.adapter.poll()
-        return code is not None and code < 0 and not self._told_to_end and self._restarts < RESTARTS
+        by_signal = code is not None and code < -1  # -1 is FLARE's own: another thread has seen the end of it first
+        return by_signal and not self._told_to_end and self._restarts < RESTARTS
 
 
 class ServerJobLauncher(ServerProcessJobLauncher):  # type: ignore[misc]

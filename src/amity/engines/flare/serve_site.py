@@ -5,16 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from amity.engines.flare.kept_running import KeptRunning
 from amity.engines.flare.kits import silo_command
-from amity.site.config import load_site
-from amity.site.ending import waiting
+from amity.site.config import Site, load_site
 
 EVERY = 2.0
 """Seconds between two looks."""
+
+TRIES = 3
+"""How often a verdict is tried: what trains for it may be killed, for want of memory or by somebody."""
 
 
 def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], bool] = lambda: False) -> None:
@@ -23,12 +26,12 @@ def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], boo
     command, environment = silo_command(folder)
     network = KeptRunning(command, environment, folder / "silo.err", say)
     finishing: subprocess.Popen[bytes] | None = None
-    tried: set[str] = set()
+    tries: Counter[str] = Counter()
     try:
         while not until():
             network.look()
-            if finishing is None and (due := [run for run in waiting(site) if run not in tried]):
-                tried |= set(due)
+            if finishing is None and (due := [run for run in without_verdict(site) if tries[run] < TRIES]):
+                tries.update(due)
                 say(f"run {', '.join(due)} is over: the model alone is trained here, for the verdict")
                 finishing = subprocess.Popen(
                     [sys.executable, "-m", "amity.site.finishing"], env=environment, stdin=subprocess.DEVNULL
@@ -41,3 +44,9 @@ def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], boo
             finishing.terminate()
             finishing.wait()
         network.end()
+
+
+def without_verdict(site: Site) -> list[str]:
+    """Runs that are over at this silo, and have no verdict yet."""
+    ended = (site.state / "runs").glob("*/ended.json")
+    return sorted(file.parent.name for file in ended if not (file.parent / "verdict.json").exists())

@@ -164,7 +164,7 @@ def run_file(run: Run, name: str, silos: Silos, terms: dict[str, Any]) -> str:
     shape = list(silos.silos[0].train.x.shape[1:])
     data: dict[str, Any] = {"shape": shape}
     data |= {"classes": silos.classes} if silos.classes else {"labels": "quantities"}
-    keys = ("method", "rounds", "epochs", "seed", "model", "participation", "drop", "drop_phase", "batch", "lr")
+    keys = ("method", "rounds", "epochs", "seed", "model", "participation", "batch", "lr", "val_fraction")
     options: dict[str, Any] = {key: getattr(run, key) for key in keys if getattr(run, key) != "auto"}
     if run.settings:
         options["set"] = dict(run.settings)

@@ -4,7 +4,7 @@ It is FLARE's own main program. Around it are checks that FLARE does not make. A
 again: the server would give the second process the name and leave the first one without. A key that others can read is
 refused, and so are certificates that have ended, with which FLARE would try for ever without saying why, and a port
 that is taken: gRPC would share it, and each silo would meet one of two servers by chance. What the process writes is
-for its owner alone. And when it is asked to end, it takes the processes of its jobs with it.
+for its owner alone. And when it is asked to end, or its parent was killed, it takes the processes of its jobs with it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from amity.engines.flare.kits.files import read_json
 from amity.engines.flare.kits.lock import hold
 from amity.engines.flare.kits.places import Kind, check_hub, check_site, silo_name
 from amity.errors import AmityError, InputError
+from amity.parent_process import end_with_parent
+
+PATIENCE = 3.0
+"""Seconds to wait for the process before, which ends a moment after its parent was killed."""
 
 
 def main(kind: Kind, folder: Path) -> None:
@@ -32,13 +36,14 @@ def main(kind: Kind, folder: Path) -> None:
     kit, key = (place / "server", "server/startup/server.key") if kind == "server" else (place / "kit", "key.pem")
     module, arguments = flare_arguments(kind, place)
     os.umask(0o077)
-    handle = hold(kit)
+    handle = hold(kit, PATIENCE)
     try:
         check_key(place / key)
         check_dates(place)
         if kind == "server":
             check_port(kit)
         signal.signal(signal.SIGTERM, end_with_jobs)
+        end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
         sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
