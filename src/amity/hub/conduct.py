@@ -35,6 +35,7 @@ from amity.hub.board import Board, new_status, read_status
 from amity.hub.gathering import gather
 from amity.hub.recording import Journal
 from amity.hub.run_file import model_of
+from amity.hub.runs import run_of
 from amity.hub.watching import Network, Watcher
 from amity.resolve import resolve
 
@@ -46,7 +47,7 @@ _log = logging.getLogger("amity.hub")
 def conduct(hub: Path, name: str, network: Network) -> None:
     """Run what is left of a run. The board says how it came out; only a run that may go on later raises."""
     torch.set_num_threads(1)  # as in a simulation: sums are taken in one order
-    folder = hub / "runs" / name
+    folder = run_of(hub, name).folder  # a job names a run of this hub, and no other place
     document = (folder / CONTRACT).read_text(encoding="utf-8")
     contract = from_json(document).contract
     status = read_status(folder) or new_status(

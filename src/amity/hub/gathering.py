@@ -80,7 +80,7 @@ def _asked(
             case Left():
                 board.silo(name, "left")
             case Failed():
-                board.silo(name, "absent", answer.words)
+                board.silo(name, "connected", answer.words)  # a sign of life would wipe out that it is absent
             case None if isinstance(received, Away):
                 board.silo(name, "absent", received.words)
             case _:

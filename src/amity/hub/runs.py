@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 from amity.errors import InputError
+from amity.federation.contract_rules import NAME
 from amity.federation.run_contract import RunContract, Signed, from_json, to_json
 from amity.hub.board import Status, new_status, read_status
 from amity.record.files import load_json, replace
@@ -73,7 +74,7 @@ def run_names(hub: Path) -> list[str]:
 def run_of(hub: Path, name: str) -> HubRun:
     """One run of a hub."""
     folder = hub / "runs" / name
-    if "/" in name or not (folder / CONTRACT).exists():
+    if not NAME.fullmatch(name) or not (folder / CONTRACT).exists():
         known = [path.name for path in (hub / "runs").iterdir()] if (hub / "runs").is_dir() else []
         raise InputError(f"{hub} has no run {name!r}: it has {', '.join(sorted(known)) or 'none yet'}")
     return HubRun(folder, from_json((folder / CONTRACT).read_text(encoding="utf-8")).contract)

@@ -95,6 +95,13 @@ def frozen_for_a_while(trial: Trial) -> None:
     strikes.kill(frozen, signal.SIGCONT)
 
 
+def frozen_beyond_its_time(trial: Trial) -> None:
+    frozen = strikes.family(trial, "east")
+    strikes.kill(frozen, signal.SIGSTOP)
+    time.sleep(60)
+    strikes.kill(frozen, signal.SIGCONT)
+
+
 def everybody_is_told_to_end(trial: Trial) -> None:
     """As when machines are restarted: SIGTERM, and all come back."""
     names = ["server", *trial.names]
@@ -128,3 +135,9 @@ def test_a_process_is_killed(trial: Trial, strike: Strike) -> None:
 @pytest.mark.parametrize("strike", LONGER)
 def test_more_is_lost(trial: Trial, strike: Strike) -> None:
     struck(trial, strike)
+
+
+@pytest.mark.slow
+def test_a_silo_is_given_up_and_comes_back(trial: Trial) -> None:
+    """Its turn may take 20 s, and no sign of life comes for longer than anybody waits for one."""
+    struck(trial, frozen_beyond_its_time, limits={"turn": 20})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -33,6 +34,7 @@ class KeptRunning:
         self._say = say
         self._process: subprocess.Popen[bytes] | None = None
         self._began = self._again = 0.0
+        self._said = 0  # bytes of the log that are of processes before this one
         self._ends = 0
 
     def look(self) -> None:
@@ -51,7 +53,8 @@ class KeptRunning:
         wait = WAITS[min(self._ends, len(WAITS) - 1)]
         self._ends += 1
         self._again = time.monotonic() + wait
-        self._say(f"the network process has ended (exit code {code}): it is started again in {wait:.0f} s")
+        why = reason(self._last_words()) if code > 0 else "it was killed" if code < 0 else "it was told to end"
+        self._say(f"the network process has ended ({why}): it is started again in {wait:.0f} s")
 
     def end(self, seconds: float = 20.0) -> None:
         """End it and all that it has started."""
@@ -77,6 +80,7 @@ class KeptRunning:
     def _start(self) -> None:
         self._began = time.monotonic()
         with self._log.open("ab") as log:
+            self._said = log.tell()
             self._process = subprocess.Popen(
                 self._command,
                 env=self._environment,
@@ -87,5 +91,13 @@ class KeptRunning:
             )
 
     def _last_words(self) -> str:
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        return lines[-1].removeprefix("amity: ") if lines else "the network process does not start, without a word"
+        lines = self._log.read_bytes()[self._said :].decode(errors="replace").strip().splitlines()
+        return lines[-1].removeprefix("amity: ") if lines else "the network process ends without a word"
+
+
+def reason(line: str) -> str:
+    """The last line of FLARE's process in words that say who can do something about it."""
+    words = re.sub(r"^[\w.]*(Error|Exception): ", "", line).removeprefix("error:client_registration ").strip()
+    if words.startswith("Client ") and words.endswith(" is disabled"):
+        return "the server refuses it, since it is no member any more: ask the coordinator"
+    return words[:200]

@@ -20,12 +20,14 @@ def serve_hub(hub: Path, say: Callable[[str], None], until: Callable[[], bool] =
     command, environment = server_command(hub)
     network = KeptRunning(command, environment, hub / "server.err", say)
     with Jobs(hub) as jobs:
-        supervisor = Supervisor(hub, jobs, say=say)
+        known: tuple[int, Supervisor] | None = None
         try:
             while not until():
                 network.look()
                 if network.pid is not None:
-                    supervisor.look()
+                    if known is None or known[0] != network.pid:  # which knows nothing of the jobs of the one before
+                        known = network.pid, Supervisor(hub, jobs, say=say)
+                    known[1].look()
                 time.sleep(EVERY)
         finally:
             jobs.close()

@@ -1,0 +1,155 @@
+"""What a federation at work refuses, whoever asks: the coordinator's own tools are used for what they are not made for.
+
+The tests of kits/ show the same of each kit by itself, and who gets no connection.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines.flare import strikes
+
+from amity.config.run import Run
+from amity.engines.flare.jobs import Jobs, write_job
+from amity.engines.flare.trial import Trial, names_of, renamed
+from amity.errors import InputError
+from amity.federation.audit import entries
+from amity.prepare import silos_of
+from amity.record import read
+
+pytestmark = pytest.mark.xdist_group("flare: refusals")  # one federation for all
+
+RUN = Run("fedavg", data="digits", clients=2, rounds=2, epochs=1, engine="loop", model="mlp")
+
+CHEAT = """
+from amity.engines import memory
+from amity.federation.messages import Upload
+
+encode = memory.encode
+memory.encode = lambda answer, *more: encode(answer._replace(silo=0) if isinstance(answer, Upload) else answer, *more)
+
+
+def load():
+    import numpy
+
+    found = numpy.load(__file__.replace("cheat.py", "data.npz"))
+    return tuple(found[key] for key in ("x_train", "y_train", "x_test", "y_test"))
+"""
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
+    silos = renamed(silos_of(RUN), names_of(2))
+    with Trial(tmp_path_factory.mktemp("refusals") / "trial", silos) as trial:
+        trial.start("server", *trial.names)
+        with Jobs(trial.hub) as jobs:
+            strikes.wait_until(lambda: _connected(jobs) == {"north", "east"})
+        yield trial
+
+
+def _connected(jobs: Jobs) -> set[str]:
+    try:
+        return jobs.connected()
+    except Exception:  # the server is not there yet
+        return set()
+
+
+def handed_in(trial: Trial, change: Callable[[Path], None], run: str = "by-hand") -> dict[str, Any]:
+    """Hand in a job that somebody has written by hand; how it came out comes back."""
+    folder = trial.folder / f"job-{time.monotonic_ns()}"
+    write_job(folder, run, trial.names, 2)
+    change(folder)
+    with Jobs(trial.hub) as jobs:
+        job = str(jobs._ask("submit_job", str(folder)))
+        strikes.wait_until(lambda: jobs.over(job), 90)
+        meta: dict[str, Any] = jobs._ask("get_job_meta", job)
+        return meta
+
+
+def silo_words(trial: Trial, name: str) -> str:
+    """All that FLARE's process of a silo has logged."""
+    return "\n".join(file.read_text(errors="replace") for file in trial.site(name).glob("kit/**/log.txt"))
+
+
+def test_a_class_that_a_silo_has_not_allowed(trial: Trial) -> None:
+    def other_class(folder: Path) -> None:
+        file = folder / "app" / "config" / "config_fed_client.json"
+        content = json.loads(file.read_text())
+        content["executors"][0]["executor"] = {"path": "nvflare.app_common.np.np_trainer.NPTrainer", "args": {}}
+        file.write_text(json.dumps(content))
+
+    meta = handed_in(trial, other_class)
+    assert not meta["status"].startswith("FINISHED:COMPLETED")
+    refusal = "NPTrainer.* is not in allow_list"
+    assert all(re.search(refusal, silo_words(trial, name)) for name in trial.names)
+
+
+def test_code_that_comes_with_a_job(trial: Trial) -> None:
+    mark = trial.folder / "it-ran"
+
+    def with_code(folder: Path) -> None:
+        custom = folder / "app" / "custom"
+        custom.mkdir()
+        (custom / "sitecustomize.py").write_text(f"open({str(mark)!r}, 'w')\n")
+
+    meta = handed_in(trial, with_code)
+    assert not meta["status"].startswith("FINISHED:COMPLETED")
+    assert not mark.exists()
+
+
+def test_a_job_whose_run_is_a_path(trial: Trial) -> None:
+    """It leads to a contract that is there and would do, but is not among the runs of the hub."""
+    outside = trial.folder / "outside"
+    contract = trial.submit(RUN, "model").folder / "contract.json"
+    shutil.copytree(contract.parent, outside)
+    shutil.rmtree(contract.parent)
+    meta = handed_in(trial, lambda folder: None, "../../outside")
+    assert not meta["status"].startswith("FINISHED:COMPLETED")
+    assert [path.name for path in outside.iterdir()] == ["contract.json"]
+
+
+def test_a_run_whose_name_is_a_path_is_not_signed(trial: Trial) -> None:
+    with pytest.raises(InputError, match="name"):
+        trial.submit(RUN, "..")
+
+
+def test_a_contract_that_nobody_here_has_approved(trial: Trial) -> None:
+    site, data = trial.site("east"), trial.site("east") / "data.npz"
+    config, content = (site / "silo.toml").read_text(), data.read_bytes()
+    (site / "silo.toml").write_text(config.replace('approve = "standing"', ""))
+    data.unlink()  # whoever opened it would fail
+    run = trial.submit(RUN, "unapproved", limits={"absence": 5, "failures": 1})
+    try:
+        strikes.wait_until(lambda: run.status["silos"]["east"]["step"] == "declined")
+        assert "approve" in run.status["silos"]["east"]["words"]
+        assert run.status["silos"]["north"]["step"] in ("approved", "connected")
+        status = trial.wait(run)
+        assert status["phase"] == "failed" and "east" in status["words"]
+    finally:
+        (site / "silo.toml").write_text(config)
+        data.write_bytes(content)
+    told = [entry.what for entry in entries(trial.folder / "east-state" / "audit.jsonl")]
+    assert "declined" in told and "sent Described" not in told
+
+
+def test_an_upload_for_another_silo(trial: Trial) -> None:
+    """A silo whose own code answers under another's number."""
+    site = trial.site("east")
+    config = (site / "silo.toml").read_text()
+    (site / "cheat.py").write_text(CHEAT)
+    (site / "silo.toml").write_text(config.replace('data = "data.npz"', 'factory = "cheat:load"'))
+    try:
+        run = trial.submit(RUN, "cheated", policy="quorum", quorum=1)
+        status = trial.wait(run)
+    finally:
+        (site / "silo.toml").write_text(config)
+    assert status["phase"] == "incomplete" and "east" in status["words"]
+    for line in read(run.folder / "record").lines:
+        assert line["took_part"] == ["north"] and "no answer of this silo's own" in line["dropped"]["east"]
