@@ -73,8 +73,16 @@ def test_scores_that_are_none_are_lines_of_silos_that_are_not_there() -> None:
     [
         (Done("run", 3, 0), None, "silo ash does not say where it stands"),
         (Standing("run", 0, 0, None, "other"), None, "silo ash has come to another plan"),
-        (Standing("run", 1, 0, None, "same"), Settled(2, "accepted"), "stands at round 1, but has sent an upload in round 2"),
-        (Standing("run", 1, 0, 3, "same"), Settled(2, "refused"), "stands at round 1, but has sent an upload in round 2"),
+        (
+            Standing("run", 1, 0, None, "same"),
+            Settled(2, "accepted"),
+            "stands at round 1, but has sent an upload in round 2",
+        ),
+        (
+            Standing("run", 1, 0, 3, "same"),
+            Settled(2, "refused"),
+            "stands at round 1, but has sent an upload in round 2",
+        ),
     ],
 )
 def test_a_silo_that_stands_elsewhere_is_refused(answer: Answer, asked: Settled | None, said: str) -> None:

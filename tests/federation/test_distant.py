@@ -232,7 +232,9 @@ def test_a_silo_that_declines_the_plan_is_missing_with_its_words() -> None:
         Declined(*message[:3], "not before Monday") if (name, type(message)) == ("ash", Propose) else None
     )
     found = answers(to(silos, QUORUM), train(needed=2))
-    assert found[0] == Failed("run", 1, 0, "absent", "declined: not before Monday") and kinds(silos, "ash") == ["Propose"]
+    assert found[0] == Failed("run", 1, 0, "absent", "declined: not before Monday") and kinds(silos, "ash") == [
+        "Propose"
+    ]
 
 
 def hello() -> Outbox:

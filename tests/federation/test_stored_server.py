@@ -22,7 +22,9 @@ ASH, BIRCH = Member("ash", 12, (1, 8, 8), 10, True, None, "abc"), Member("birch"
 
 def report(number: int, **changes: Any) -> Round:
     server = {"params": torch.full((4,), float(number)), "count": torch.tensor(number), "empty": torch.zeros(0)}
-    progress = Progress(number, server, {0: Settled(number, "accepted"), 1: Settled(1, "lost")}, frozenset({2}), frozenset({0}))
+    progress = Progress(
+        number, server, {0: Settled(number, "accepted"), 1: Settled(1, "lost")}, frozenset({2}), frozenset({0})
+    )
     base = Round(
         round=number,
         scores=None,
@@ -129,7 +131,13 @@ def test_a_crash_at_any_step_leaves_the_old_round_or_the_new(tmp_path: Path, mon
 
         ended = False
         with monkeypatch.context() as patch:
-            for place, name in ((os, "fsync"), (os, "rename"), (os, "replace"), (shutil, "rmtree"), (safe_files, "sync")):
+            for place, name in (
+                (os, "fsync"),
+                (os, "rename"),
+                (os, "replace"),
+                (shutil, "rmtree"),
+                (safe_files, "sync"),
+            ):
                 patch.setattr(place, name, strike(getattr(place, name)))
             try:
                 stored.save(report(3), 2)
