@@ -199,7 +199,10 @@ def test_a_newcomer_gets_a_model_where_an_earlier_round_is_delivered(tmp_path: P
     assert trial.status["phase"] == "ended", trial.status["words"]
     assert set(trial.steps.values()) == {"finished"}
     kept = {name: read_facts(trial.site(name).run("trial"))["round"] for name in trial.names}
-    assert kept["silo-03"] == 4 and {kept[name] for name in FOUNDERS} == {trial.record.results["delivered_round"]} <= {1, 2}
+    assert kept["silo-03"] == 4 and {kept[name] for name in FOUNDERS} == {trial.record.results["delivered_round"]} <= {
+        1,
+        2,
+    }
 
 
 def test_the_plan_follows_from_the_founders(tmp_path: Path) -> None:
