@@ -17,10 +17,10 @@ from amity.federation.encoding import decode, encode
 from amity.federation.messages import Commit, Measured, Message, Propose, Train
 from amity.federation.plan import Plan, member_of
 from amity.federation.resume import begin
+from amity.federation.stored_server import Roster, StoredServer
 from amity.hub import requests
 from amity.hub.conduct import planned
 from amity.hub.runs import run_of
-from amity.federation.stored_server import Roster, StoredServer
 from amity.resolve import resolve
 from amity.site.data import prepared
 from amity.site.model_file import read_facts
@@ -48,7 +48,7 @@ def begun(trial: Trial, network: MemoryNetwork, rounds: int) -> None:
     network.before = ask
     trial.conduct(network)
     network.before = delivered
-    assert trial.status["phase"] == "regrouping" and trial.status["round"] == rounds
+    assert trial.phase == "regrouping" and trial.status["round"] == rounds
 
 
 def simulated(trial: Trial, joins: dict[str, int]) -> dict[str, dict[str, Tensor]]:
@@ -95,7 +95,7 @@ def test_a_silo_that_joins_has_what_it_has_in_a_simulation(method: str, tmp_path
     roster = StoredServer(trial.folder / "server", "trial").roster()
     assert [one.name for one in roster.founders] == FOUNDERS and [one.name for one in roster.joined] == ["silo-03"]
     assert [line["took_part"] for line in trial.record.lines] == [FOUNDERS] * 2 + [[*FOUNDERS, "silo-03"]] * 2
-    assert trial.status["phase"] == "ended", trial.status["words"]
+    assert trial.phase == "ended", trial.status["words"]
     check_models(trial, simulated(trial, {"silo-03": 2}))
 
 
@@ -134,7 +134,7 @@ def test_a_silo_joins_before_any_round_is_done(method: str, tmp_path: Path) -> N
         trial.approve("silo-03")
         trial.conduct(network)
     assert [len(line["took_part"]) for line in trial.record.lines] == [4] * 4
-    assert trial.status["phase"] == "ended", trial.status["words"]
+    assert trial.phase == "ended", trial.status["words"]
 
 
 @pytest.mark.parametrize("kind", [Propose, Train, Commit], ids=lambda kind: kind.__name__)
@@ -196,7 +196,7 @@ def test_a_newcomer_gets_a_model_where_an_earlier_round_is_delivered(tmp_path: P
 
         network.after = worse
         trial.conduct(network)
-    assert trial.status["phase"] == "ended", trial.status["words"]
+    assert trial.phase == "ended", trial.status["words"]
     assert set(trial.steps.values()) == {"finished"}
     kept = {name: read_facts(trial.site(name).run("trial"))["round"] for name in trial.names}
     assert kept["silo-03"] == 4 and {kept[name] for name in FOUNDERS} == {trial.record.results["delivered_round"]} <= {
