@@ -162,9 +162,10 @@ def test_workers_that_are_started_again_know_who_has_joined(tmp_path: Path) -> N
     check_models(trial, simulated(trial, {"silo-03": 2}))
 
 
-def test_a_pending_turn_grows_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["apple", "scaffold"])
+def test_a_pending_turn_grows_too(method: str, tmp_path: Path) -> None:
     """The server ends before it has told all that round 2 counts, and comes back with a newcomer."""
-    trial = joining(tmp_path, "scaffold")
+    trial = joining(tmp_path, method)
     with trial.network() as network:
         end_at(trial, network, Commit, 2, "silo-01")
         trial.approve("silo-03")
@@ -172,8 +173,9 @@ def test_a_pending_turn_grows_too(tmp_path: Path) -> None:
     check_models(trial, simulated(trial, {"silo-03": 2}))
 
 
-def test_the_newest_checkpoint_may_be_damaged_after_somebody_joined(tmp_path: Path) -> None:
-    trial = joining(tmp_path, "scaffold")
+@pytest.mark.parametrize("method", ["apple", "scaffold"])
+def test_the_newest_checkpoint_may_be_damaged_after_somebody_joined(method: str, tmp_path: Path) -> None:
+    trial = joining(tmp_path, method)
     with trial.network() as network:
         begun(trial, network, 2)
         trial.approve("silo-03")
