@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Pauses
-from networks import Trial, trial_of
+from networks import Pauses, Trial, trial_of
 
 from amity.errors import LostWorker
 from amity.federation.encoding import encode
@@ -20,15 +19,14 @@ from amity.hub.board import Board, new_status
 from amity.hub.gathering import gather
 
 NAMES = ["silo-00", "silo-01", "silo-02"]
+NOBODY = Roster((), ())
 
 
 def board_of(trial: Trial) -> Board:
     return Board(trial.folder, new_status("trial", trial.contract.invited, 3, trial.contract.policy, 2))
 
 
-def gathered(
-    trial: Trial, before: Roster = Roster((), ()), board: Board | None = None, **how: Any
-) -> tuple[Roster, Board]:
+def gathered(trial: Trial, before: Roster = NOBODY, board: Board | None = None, **how: Any) -> tuple[Roster, Board]:
     document = (trial.folder / "contract.json").read_text()
     board = board or board_of(trial)
     with trial.network() as network:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,9 @@ def test_a_record_is_written_gone_on_with_and_ended(tmp_path: Path) -> None:
     assert found.lines[0]["mean"] == 50.5 and list(found.weights) == [1, 2, 3]
     write_report([found], tmp_path / "report.html")
     compare_table([found], None)
+    with journal(tmp_path, 3) as ended:
+        ended.finish()
+    shutil.rmtree(tmp_path / "record" / "checkpoint")  # a run that is ended needs none
     with journal(tmp_path, 3) as ended:
         ended.finish()
     assert record.read(tmp_path / "record").summary == found.summary
