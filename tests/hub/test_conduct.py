@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -243,3 +244,19 @@ def test_data_that_make_another_model_than_the_contract_fail_the_run(tmp_path: P
         trial.conduct(network)
     assert trial.phase == "failed" and "look at [data] in the run file" in trial.status["words"]
     assert math.isfinite(trial.status["written"]) and not (trial.folder / "server" / "roster.json").exists()
+
+
+def test_a_run_that_is_stopped_leaves_every_silo_its_model(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, "fedavg")
+
+    def ask(name: str, message: Message) -> None:
+        if isinstance(message, Commit) and message.round == 2:
+            requests.ask(trial.folder, "stop")
+
+    with trial.network() as network:
+        network.before = ask
+        trial.conduct(network)
+    assert trial.phase == "stopped" and len(trial.record.lines) == 2
+    for folder in trial.folders.values():
+        facts = json.loads((folder / "state" / "runs" / trial.contract.name / "model.json").read_text())
+        assert facts["round"] == 2

@@ -102,7 +102,7 @@ def test_a_silo_that_is_away_for_three_rounds_comes_back_and_takes_part(
 
         network.after = after
         trial.conduct(network)
-    assert absence.seen[0] == ("absent", "absent: no sign of life")
+    assert absence.seen[0] == ("absent", "no sign of life")
     took = [line["round"] for line in trial.record.lines if AWAY in line["took_part"]]
     assert took == ([1, 2, 6] if verdict == "accepted" else [1, 6])
     assert all(len(line["took_part"]) >= 2 for line in trial.record.lines)

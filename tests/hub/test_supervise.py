@@ -15,7 +15,7 @@ from amity.federation.run_contract import Limits
 from amity.hub import requests
 from amity.hub.board import Board, Phase, Step
 from amity.hub.runs import HubRun, run_of, runs_of
-from amity.hub.supervise import LOOKS, STALE, START, Supervisor
+from amity.hub.supervise import LOOKS, START, Supervisor
 
 NAMES = ["ash", "birch", "cedar"]
 
@@ -265,7 +265,7 @@ def test_a_board_that_nobody_writes_is_nobodys(house: House) -> None:
     house.look()
     house.board(run)
     house.engine.at_work = set()
-    house.look(LOOKS, STALE + 1)
+    house.look(LOOKS, START + 1)
     assert house.engine.aborted == ["job-1"] and run.job["id"] is None
 
 

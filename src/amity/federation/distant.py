@@ -119,6 +119,10 @@ class Distant:
             if waiting:
                 self._pause(PAUSE)
 
+    def hurry(self) -> None:
+        """Wait for nobody from now on: the run is being stopped."""
+        self._manners = self._manners._replace(policy="quorum")
+
     def notes(self) -> list[str]:
         return []
 

@@ -103,9 +103,10 @@ class _Conducted:
     def _run(self, roster: Roster, run: Run, plan: Plan, found: Found | None, journal: Journal) -> None:
         contract, names = self._contract, [member.name for member in roster.members]
         events = Stream(journal.listen)
+        carrier = self._carrier(roster, names, events)
         server = ServerSide(
             plan,
-            self._carrier(roster, names, events),
+            carrier,
             start=grown(plan, found, roster),
             names=names,
             events=events,
@@ -127,10 +128,12 @@ class _Conducted:
                 if report.round < run.rounds:
                     requests.check(self._folder)
         except requests.Stop:
-            requests.clear(self._folder, "stop")  # or waiting for somebody would be stopped too
-            if not journal.chosen and server.progress.round:
-                server.keep()
-            server.end()
+            carrier.hurry()
+            requests.clear(self._folder, "stop")  # it is heard
+            if server.progress.round:
+                if not journal.chosen:
+                    server.keep()
+                server.end()
             raise
         self._end(server, journal, events)
 
