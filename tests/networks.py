@@ -1,8 +1,8 @@
 """A network in this process, for tests: letters go to real workers of silos, and each may be lost, changed or counted.
 
-    trial = trial_of(tmp_path, "scaffold")      a hub with a signed contract, and the folders of three silos
-    with trial.network() as network:            their workers
-        trial.conduct(network)                  what a FLARE job does
+trial = trial_of(tmp_path, "scaffold")      a hub with a signed contract, and the folders of three silos
+with trial.network() as network:            their workers
+    trial.conduct(network)                  what a FLARE job does
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from amity.federation.transport import Away
 from amity.hub.board import Status, read_status
 from amity.hub.conduct import conduct
 from amity.prepare import silos_of
+from amity.site.answering import Worker
 from amity.site.config import Site, load_site
-from amity.site.worker import Worker
 
 DIGITS = DataForm((1, 8, 8), tuple("0123456789"))
 
@@ -127,6 +127,10 @@ class Trial:
         return status
 
     @property
+    def phase(self) -> str:
+        return self.status["phase"]
+
+    @property
     def steps(self) -> dict[str, str]:
         return {name: silo["step"] for name, silo in self.status["silos"].items()}
 
@@ -141,8 +145,8 @@ class Trial:
     def site(self, name: str) -> Site:
         return load_site(self.folders[name])
 
-    def network(self) -> MemoryNetwork:
-        workers = {name: Worker(load_site(folder)) for name, folder in self.folders.items()}
+    def network(self, without: Collection[str] = ()) -> MemoryNetwork:
+        workers = {name: Worker(self.site(name)) for name in self.names if name not in without}
         return MemoryNetwork({name: one.exchange for name, one in workers.items()}, list(workers.values()))
 
     def conduct(self, network: MemoryNetwork) -> None:
@@ -161,6 +165,22 @@ class Trial:
         wanted = wanted or self.simulated()
         for name in self.names:
             check_equal(wanted.model(name).state_dict(), self.model(name), name)
+
+
+class Pauses:
+    """What happens while the server waits: one thing after the other, then nothing more."""
+
+    def __init__(self) -> None:
+        self.script: list[Callable[[], None]] = []
+        self.now = 0.0
+        self.count = 0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.count += 1
+        assert self.count < 200, "the server waits for ever"
+        if self.script:
+            self.script.pop(0)()
 
 
 def check_equal(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str) -> None:

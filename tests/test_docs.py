@@ -125,6 +125,11 @@ def test_the_page_of_the_architecture_answers_what_a_stranger_asks() -> None:
         "where a csv becomes tensors": ("data/formats/csv.py", "def "),
         "what a new engine must implement": ("federation/carrier.py", "class Carrier"),
         "what a new method must implement": ("contract.py", "class Method"),
+        "what silos agree to before a run": ("federation/run_contract.py", "class RunContract"),
+        "where a silo says yes or no": ("site/consent.py", "def decision"),
+        "where it is written down what crossed": ("federation/audit.py", "class Audit"),
+        "who keeps a run going when something dies": ("hub/supervise.py", "class Supervisor"),
+        "where `status` comes from": ("hub/board.py", "class Board"),
     }
     for question, (file, words) in holds.items():
         assert f"`src/amity/{file}`" in table[question]

@@ -18,7 +18,7 @@ HEAVY = ("matplotlib", "nvflare", "pandas", "plotly", "ray", "sklearn")
 
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
 OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process", "site"}
-OUTER |= {"comparison", "repeats", "result", "logs", "testing"}
+OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #
@@ -50,6 +50,7 @@ FORBIDDEN = {
     "report": {"methods", "engines", "data", "cli", "api", "running"},
 }
 MEETING_PLACES = {"api", "prepare", "resolve", "running", "silo_process"}  # where methods, federation and engines meet
+MEETING_PLACES |= {"checks"}  # look at silos and hubs from outside
 MEETING_PLACES |= {"site"}  # where a silo's own data and code meet its side of a federation
 MEETING_PLACES |= {"hub", "engines/flare"}  # where a coordinator's runs meet the server's side, and both meet a network
 MEETING_PLACES |= {"testing"}  # puts methods to their laws over every engine

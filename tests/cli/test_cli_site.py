@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli.commands import Amity, refused, worked
 from sites import ROOT, contract_of, make_site, signed
 
 import amity as package
@@ -42,3 +44,30 @@ def site(tmp_path: Path) -> Path:
     assert isinstance(ask(Keep("trial", 0, 0, None)), Done)
     worker.close()
     return folder
+
+
+def test_a_silo_uses_its_model_and_is_told_its_verdict(amity: Amity, site: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("sugar,pressure\n0.5,2\n0.5,-2\n")
+    said = amity("federation", "predict", site, "trial", tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+    worked(said)
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert (
+        "2 predictions" in said.out and [set(row) for row in rows] == [{"row", "prediction", "p(ill)", "p(well)"}] * 2
+    )
+    verdict = amity("federation", "verdict", site, "trial")
+    worked(verdict)
+    assert "north, run trial: no clear difference" in verdict.out
+    assert (site / "state" / "runs" / "trial" / "report.md").exists()
+
+
+def test_a_silo_asks_to_leave(amity: Amity, site: Path) -> None:
+    said = amity("federation", "leave", site, "trial")
+    worked(said)
+    assert "north leaves run trial" in said.out
+    assert (site / "state" / "runs" / "trial" / "leave").exists()
+
+
+def test_what_cannot_be_done_is_one_line(amity: Amity, site: Path, tmp_path: Path) -> None:
+    refused(amity("federation", "predict", site, "other", "new.csv"), "has no model of run 'other'")
+    refused(amity("federation", "leave", site, "other"), "takes part in no run 'other'")
+    refused(amity("federation", "verdict", tmp_path, "trial"), "silo.toml cannot be read")

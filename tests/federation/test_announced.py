@@ -65,5 +65,6 @@ def test_answers_without_numbers_pass() -> None:
 
 def test_a_narrow_wire_narrows_floats_alone() -> None:
     assert bytes_on_wire(10, 4, True, "float32") == 40 and bytes_on_wire(10, 8, True, "float32") == 80
-    assert bytes_on_wire(10, 4, True, "float16") == bytes_on_wire(10, 8, True, "bfloat16") == 20
+    assert bytes_on_wire(10, 4, True, "float16") == bytes_on_wire(10, 4, True, "bfloat16") == 20
+    assert bytes_on_wire(10, 8, True, "bfloat16") == 80 and bytes_on_wire(10, 2, True, "float16") == 20
     assert bytes_on_wire(10, 8, False, "float16") == 80

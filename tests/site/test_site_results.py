@@ -21,12 +21,14 @@ from amity.errors import InputError
 from amity.federation.messages import Done, Finish
 from amity.federation.run_contract import DataForm
 from amity.federation.server import ServerSide
+from amity.prepare import ready, roster_of
+from amity.resolve import method_of, resolve
 from amity.site import keeping
 from amity.site.config import Site, load_site
 from amity.site.model_file import read_facts
 from amity.site.paired import Difference
 from amity.site.predict import predict, write_csv
-from amity.site.results import finish, finish_due
+from amity.site.results import finish, finish_due, train_alone
 from amity.site.verdict import judged
 
 FORM = DataForm((2,), ("ill", "well"), ("pressure", "sugar"))
@@ -142,6 +144,43 @@ def test_new_examples_are_seen_as_in_training(form: DataForm, tmp_path: Path) ->
     assert ("p(ill)" in rows[0]) == (form.labels is not None)
 
 
+def test_a_parquet_file_is_read_by_its_columns(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    (site, _), _ = finished(tmp_path, replace(RUN, rounds=1), FORM)
+    x = np.random.default_rng(9).normal(size=(5, 2))
+    pq.write_table(pa.table({"sugar": x[:, 1], "pressure": x[:, 0], "name": list("abcde")}), tmp_path / "new.parquet")
+    np.savez(tmp_path / "new.npz", x=x)
+    found, wanted = (predict(site, "trial", tmp_path / name).probabilities for name in ("new.parquet", "new.npz"))
+    assert found is not None and wanted is not None and np.array_equal(found, wanted)
+    pq.write_table(pa.table({"sugar": list("ab"), "pressure": [1.0, 2.0]}), tmp_path / "words.parquet")
+    with pytest.raises(InputError, match="must hold columns of numbers"):
+        predict(site, "trial", tmp_path / "words.parquet")
+
+
+def test_pictures_are_seen_as_in_training(tmp_path: Path) -> None:
+    """They were scaled then, and are scaled now; they may lie in one folder or in one for each class."""
+    image = pytest.importorskip("PIL.Image")
+    for part in ("train", "test"):
+        for place, shade in {"dark/1": 10, "dark/2": 30, "light/1": 220, "light/2": 250}.items():
+            file = tmp_path / "north" / "pictures" / part / f"{place}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            image.new("L", (4, 4), shade).save(file)
+    make_site(tmp_path / "north", 'data = "pictures"')
+    run = amity.Run("separate", rounds=5, epochs=5, lr=0.01)
+    contract = contract_of(run, DataForm((1, 4, 4), ("light", "dark")), ["north"])
+    with Workers([approved(tmp_path / "north", contract)]) as children:
+        plan, carrier = children.agree(contract)
+        server = ServerSide(plan, carrier)
+        list(server.rounds())
+        server.keep()
+    (tmp_path / "new").mkdir()
+    for name, shade in {"a": 20, "b": 230}.items():
+        image.new("L", (4, 4), shade).save(tmp_path / "new" / f"{name}.png")
+    assert predict(tmp_path / "north", "trial", tmp_path / "new").values == ("dark", "light")
+    again = predict(tmp_path / "north", "trial", tmp_path / "north" / "pictures" / "test")
+    assert again.values == ("dark", "dark", "light", "light")
+
+
 def test_what_cannot_be_predicted_is_one_line(tmp_path: Path) -> None:
     (site, _), _ = finished(tmp_path, replace(RUN, rounds=1), FORM)
     (tmp_path / "less.csv").write_text("sugar\n1\n")
@@ -180,6 +219,24 @@ def test_training_alone_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest
     assert trained == [1, 2, -1, 3]
     found = load_file(north.run("trial") / "alone.safetensors")
     assert all(torch.equal(found[key], wanted[key]) for key in wanted)
+
+
+def test_validation_data_choose_the_round_of_the_model_alone(tmp_path: Path) -> None:
+    """As in a simulation of this silo by itself, also where it is ended after each round and goes on."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(80, 2)).astype(np.float32), rng.integers(0, 2, 80)
+    run = amity.Run("separate", rounds=6, epochs=3, lr=0.05, val_fraction=0.3, engine="loop", seed=5)
+    own = amity.own_silos({"north": (x, y)}, classes=2)
+    whole = amity.run(run, own)
+    silos = ready(own, run, *method_of(run))
+    plan = resolve(run, roster_of(silos)).plan
+    at_once = train_alone(plan, 0, silos.silos[0], 6, tmp_path / "whole")
+    for rounds in range(1, 7):
+        alone = train_alone(plan, 0, silos.silos[0], rounds, tmp_path / "parts")
+    wanted = whole.model("north").state_dict()
+    for found in (at_once, alone):
+        weights = plan.task.export_state(found.model)
+        assert found.round == whole.round < 6 and all(torch.equal(weights[key], wanted[key]) for key in wanted)
 
 
 @pytest.mark.parametrize(

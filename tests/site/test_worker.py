@@ -8,10 +8,12 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -29,9 +31,11 @@ from amity.federation.messages import (
     Declined,
     Describe,
     Described,
+    Done,
     Failed,
     Finish,
     Hello,
+    Keep,
     Left,
     Propose,
     Standing,
@@ -48,6 +52,7 @@ from amity.resolve import method_of, resolve
 from amity.site.answering import Worker
 from amity.site.config import load_site
 from amity.site.ending import ask_to_leave
+from amity.site.predict import predict
 
 DIGITS = DataForm((1, 8, 8), tuple("0123456789"))
 
@@ -175,10 +180,10 @@ def test_a_standing_policy_decides_and_its_limits_hold(here: Path) -> None:
         ({"consortium": "another"}, "consortium"),
         ({"name": "other"}, "brings the contract of 'other'"),
         ({"invited": ("south",)}, "does not invite silo north"),
-        ({"privacy": {"noise": 1.0}}, "promises privacy noise"),
-        ({"wire": "float16"}, "promises float16"),
+        ({"privacy": {"noise": 1.0}}, "promises noise"),
+        ({"amity": "0.0.1"}, "was made with 0.0.1"),
     ],
-    ids=["consortium", "run", "invited", "privacy", "wire"],
+    ids=["consortium", "run", "invited", "privacy", "version"],
 )
 def test_a_contract_that_does_not_hold_is_refused_before_anything_is_opened(
     change: dict[str, object], said: str, here: Path
@@ -356,9 +361,28 @@ def test_a_model_of_ones_own_is_the_code_that_the_silo_names(here: Path) -> None
         assert isinstance(described, Described)
         document = f'{{"contract": {signed(contract)}, "roster": [{described.member}]}}'
         answers.append(ask(worker, Propose("trial", 0, 0, document)))
+        if isinstance(answers[-1], Standing):
+            assert isinstance(ask(worker, Keep("trial", 0, 0, plan_model(build))), Done)
         worker.close()
     assert isinstance(answers[0], Standing)
     assert isinstance(answers[1], Failed) and "names the model 'clinic.models:net'" in answers[1].words
+    np.savez(here / "new.npz", x=np.zeros((3, 2)))
+    assert len(predict(folder, "trial", here / "new.npz").values) == 3
+    (folder / "silo.toml").write_text((folder / "silo.toml").read_text().replace('model = "recorded_model:build"', ""))
+    with pytest.raises(amity.InputError, match="needs its code"):
+        predict(folder, "trial", here / "new.npz")
+
+
+def plan_model(build: Callable[[], nn.Module]) -> amity.Model:
+    return amity.Task(build, (2,), 2).init(torch.Generator())
+
+
+@pytest.mark.parametrize("document", ["{", "[]", '{"roster": []}', '{"contract": "", "roster": [{"name": "north"}]}'])
+def test_a_proposal_that_is_none_is_one_line(document: str, here: Path) -> None:
+    worker = Worker(load_site(recorded_site(here)))
+    answer = ask(worker, Propose("trial", 0, 0, document))
+    worker.close()
+    assert isinstance(answer, Failed) and "what is proposed cannot be read" in answer.words
 
 
 def test_a_silo_that_joins_later_is_planned_with_also_by_a_worker_that_is_started_again(tmp_path: Path) -> None:
@@ -421,6 +445,19 @@ def test_a_newcomer_that_a_proposal_names_changes_nothing_about_a_turn_that_is_n
         worker.close()
     state = load_file(folders[0] / "state" / "runs" / "trial" / "state" / "current" / "state.safetensors")
     assert state["relations"].shape == (3,)
+
+
+def test_damage_is_told_without_the_silos_paths(here: Path) -> None:
+    run = asked("fedavg")
+    _, folders, contract = federation(here, run, clients=2)
+    folder = folders[0] / "state" / "runs" / "trial"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text("{}")
+    worker = Worker(load_site(folders[0]))
+    answer = ask(worker, Hello("trial", 0, 0))
+    worker.close()
+    assert isinstance(answer, Failed) and "STATE/runs/trial/plan.json is not as it was written" in answer.words
+    assert str(here) not in answer.words
 
 
 def no_draws(role: str, key: int) -> torch.Generator:

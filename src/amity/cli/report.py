@@ -44,13 +44,20 @@ def read_run(path: Path) -> Record:
 
 def report(records: Sequence[Record], path: Path) -> None:
     """Write the page, print the table and say where the page lies."""
-    from amity.report import compare_table, table_width, write_report
+    from amity.report import write_report
 
     written = write_report(records, path)  # first: a record that cannot be read shows here
     _log.info("wrote %s", written)
-    table = compare_table(records, out.width if out.is_terminal else None)
-    Console(width=max(out.width, table_width(table))).print(table)  # a file has no width; a terminal wraps the rest
+    table(records)
     out.print(f"report: {escape(str(written))}", highlight=False, soft_wrap=True)
+
+
+def table(records: Sequence[Record]) -> None:
+    """Print the table."""
+    from amity.report import compare_table, table_width
+
+    found = compare_table(records, out.width if out.is_terminal else None)
+    Console(width=max(out.width, table_width(found))).print(found)  # a file has no width; a terminal wraps the rest
 
 
 def write_results(records: Sequence[Record], target: Path) -> None:

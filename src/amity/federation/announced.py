@@ -11,12 +11,12 @@ from torch import Tensor
 from amity.federation.messages import Answer, Measured, Upload
 from amity.federation.run_contract import RunContract, Wire
 
-_WIDTHS = {"float16": 2, "bfloat16": 2}  # bytes of a float, where the wire is narrower than what is computed with
+_SINGLE, _HALF = 4, 2  # bytes of a float as it is computed with, and on a narrow wire
 
 
 def bytes_on_wire(count: int, width: int, floating: bool, wire: Wire) -> int:
-    """Return what so many numbers of this width take when they are sent."""
-    return count * (min(width, _WIDTHS.get(wire, width)) if floating else width)
+    """Return what so many numbers of this width take when they are sent: see narrowing.py."""
+    return count * (_HALF if floating and width == _SINGLE and wire != "float32" else width)
 
 
 def unannounced(contract: RunContract, answer: Answer) -> str | None:

@@ -31,6 +31,7 @@ from amity.federation.messages import (
     Standing,
     Train,
 )
+from amity.federation.narrowing import Wire, narrowed, widened
 from amity.federation.storage import PlainStorage
 from amity.federation.transport import Away, Transport
 
@@ -57,6 +58,7 @@ class Manners(NamedTuple):
     policy: Literal["wait", "quorum"]
     turn: float  # seconds that an answer may take at most
     absence: float  # seconds that a run waits for those without whom it cannot go on
+    wire: Wire = "float32"  # the type of the numbers that are sent
 
 
 class Distant:
@@ -117,6 +119,10 @@ class Distant:
             if waiting:
                 self._pause(PAUSE)
 
+    def hurry(self) -> None:
+        """Wait for nobody from now on: the run is being stopped."""
+        self._manners = self._manners._replace(policy="quorum")
+
     def notes(self) -> list[str]:
         return []
 
@@ -137,10 +143,10 @@ class Distant:
     ) -> Iterator[tuple[int, Answer]]:
         if not clients:
             return
-        at = {self.names[client]: client for client in clients}
+        at, wire = {self.names[client]: client for client in clients}, self._manners.wire
         made = {client: make(client) for client in clients}
         kinds = {client: type(message) for client, message in made.items()}
-        letters = {self.names[client]: encode(message) for client, message in made.items()}
+        letters = {self.names[client]: encode(narrowed(message, wire)) for client, message in made.items()}
         del made  # what is sent lies there as bytes already
         began = self._clock()
         seconds = {name: self._time_for(at[name], kinds[at[name]]) for name in letters}
@@ -152,7 +158,7 @@ class Distant:
             if not isinstance(received, Away):
                 key = client, kinds[client]
                 self._slowest[key] = max(self._slowest.get(key, 0.0), self._clock() - began)
-            answer = _read(received, kinds[client], run, round, client)
+            answer = widened(_read(received, kinds[client], run, round, client), wire)
             self._notice(name, kinds[client], answer)
             yield client, answer
         if self._transport.stopped:

@@ -106,10 +106,10 @@ class ServerSide:
         if behind := self._contact.behind - self._contact.left:
             self.meet(sorted(behind))
 
-    def keep(self, progress: Progress | None = None) -> None:
-        """Tell every silo to keep its personal model of the last round, or of the round of a saved progress."""
+    def keep(self, progress: Progress | None = None, who: Sequence[int] | None = None) -> None:
+        """Tell silos, or all, to keep their personal models of the last round, or of the round of a saved progress."""
         kept = progress or self.progress
-        self._keep(kept, self._contact.near(self.here))
+        self._keep(kept, self._contact.near(self.here if who is None else who))
         self._owed = kept if self._contact.behind else None
 
     def keep_first(self) -> None:

@@ -1,7 +1,7 @@
 """A server that survives: what it has agreed on and its last two rounds lie in a folder of its own.
 
     roster.json      who is in the run, in the order of their numbers
-    current/ old/    the last round and the one before it: state.safetensors, round.json with a hash of it
+    current/ old/    the last round and the one before it: state.safetensors, round.json with hashes of it and of itself
 
 A round is written aside, made sure to be on disk and put in place before any silo is told what became of its upload.
 Where the newest is damaged, the one before it counts, and that is said. No silo's state is here.
@@ -10,8 +10,6 @@ Where the newest is damaged, the one before it counts, and that is said. No silo
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +23,7 @@ from amity.errors import DamagedFile
 from amity.federation.messages import Verdict
 from amity.federation.plan import Member
 from amity.federation.reports import Progress, Round, Settled
+from amity.federation.safe_files import checked_json, read_checked_json, replace, swap, sync
 
 T = TypeVar("T")
 
@@ -86,7 +85,7 @@ class StoredServer:
         if not file.exists():
             return Roster((), ())
         try:
-            content = json.loads(file.read_bytes())
+            content = read_checked_json(file)
             return Roster(_members(content["founders"]), _members(content["joined"]))
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise DamagedFile(f"{file} cannot be read ({error}): bring back a copy of {self._folder}") from None
@@ -94,10 +93,7 @@ class StoredServer:
     def save_roster(self, roster: Roster) -> None:
         """Write down who is in the run."""
         content = {key: [member._asdict() for member in members] for key, members in roster._asdict().items()}
-        new = self._folder / (ROSTER + ".new")
-        _write(new, json.dumps(content).encode())
-        new.rename(self._folder / ROSTER)
-        _sync(self._folder)
+        replace(self._folder / ROSTER, checked_json(content))
 
     def save(self, report: Round, clients: int) -> None:
         """Make this round the one to go on from, in a federation of so many. A crash leaves the old one or the new."""
@@ -109,7 +105,7 @@ class StoredServer:
         if report.weights is not None:
             tensors[_WEIGHTS] = report.weights
         save_file({key: value.clone() for key, value in tensors.items()}, new / STATE)
-        _sync(new / STATE)
+        sync(new / STATE)
         facts: Facts = {
             "run": self._run,
             "round": report.round,
@@ -126,17 +122,8 @@ class StoredServer:
             "seconds": report.seconds,
             "warnings": report.warnings,
         }
-        _write(new / FACTS, json.dumps(facts).encode())
-        _sync(new)
-        self._swap(new)
-
-    def _swap(self, new: Path) -> None:
-        current, old = self._folder / CURRENT, self._folder / OLD
-        if current.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            current.rename(old)
-        new.rename(current)
-        _sync(self._folder)
+        replace(new / FACTS, checked_json(facts))
+        swap(new, self._folder / CURRENT, self._folder / OLD)
 
     def load(self) -> Found | None:
         """What to go on from: the newest round that is as it was written; None before the first."""
@@ -157,7 +144,7 @@ class StoredServer:
 
     def _report(self, folder: Path) -> tuple[Round, int]:
         try:
-            facts: Facts = json.loads((folder / FACTS).read_bytes())
+            facts: Facts = read_checked_json(folder / FACTS)
             if _hash(folder / STATE) != facts["sha256"]:
                 raise DamagedFile(f"{folder / STATE} is not as it was written")
             if facts["run"] != self._run:
@@ -202,17 +189,3 @@ def _named(numbered: Mapping[int, T]) -> dict[str, T]:
 def _hash(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _write(file: Path, content: bytes) -> None:
-    file.write_bytes(content)
-    file.chmod(0o600)
-    _sync(file)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

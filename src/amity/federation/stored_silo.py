@@ -8,9 +8,7 @@ checkpoint. The same question asked again gets the stored answer: no round is tr
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
-import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +22,7 @@ from amity.errors import DamagedFile, InputError
 from amity.federation.encoding import encode
 from amity.federation.messages import Answer, Message, Train, Upload, Verdict
 from amity.federation.plan import Plan
+from amity.federation.safe_files import checked_json, read_checked_json, swap, sync
 from amity.federation.secrets import Secret
 from amity.federation.silo import Kept, Pending, SiloSide
 
@@ -150,7 +149,7 @@ class StoredSilo(SiloSide):
             file = new / f"{name}.safetensors"
             save_file({key: value.detach().cpu().contiguous().clone() for key, value in state.items()}, file)
             sums[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-            _sync(file)
+            sync(file)
         facts = Facts(
             run=self.plan.run,
             committed=self.committed,
@@ -161,15 +160,9 @@ class StoredSilo(SiloSide):
             kept=None if self.kept is None else self.kept.round,
             files=sums,
         )
-        (new / FACTS).write_text(json.dumps(facts))
-        _sync(new / FACTS)
-        _sync(new)
-        current, old = self._folder / CURRENT, self._folder / OLD
-        if current.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            current.rename(old)
-        new.rename(current)
-        _sync(self._folder)
+        (new / FACTS).write_bytes(checked_json(facts))
+        sync(new / FACTS)
+        swap(new, self._folder / CURRENT, self._folder / OLD)
 
     def _take_back(self) -> None:
         """Go back to before the last turn: the server has lost the round before it, too."""
@@ -206,7 +199,7 @@ class StoredSilo(SiloSide):
 def _facts(folder: Path) -> Facts:
     """What is written of a state, seen to be whole."""
     try:
-        facts: Facts = json.loads((folder / FACTS).read_bytes())
+        facts: Facts = read_checked_json(folder / FACTS)
         for name, digest in facts["files"].items():
             if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
                 raise DamagedFile(f"{folder / name} is not as it was written: bring back a copy of {folder.parent}")
@@ -237,11 +230,3 @@ def _locked(file: Path) -> IO[bytes]:
             handle.close()
             raise InputError(f"another process holds {file.parent}: wait for it, or end it") from None
     return handle
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -30,6 +30,7 @@ from amity.federation.run_contract import RunContract, from_json
 from amity.federation.server import ServerSide
 from amity.federation.stored_server import Found, Roster, StoredServer
 from amity.hub import requests
+from amity.hub.accounts import Audited
 from amity.hub.board import Board, new_status, read_status
 from amity.hub.gathering import gather
 from amity.hub.recording import Journal
@@ -53,9 +54,10 @@ def conduct(hub: Path, name: str, network: Network) -> None:
         name, contract.invited, contract.options.rounds, contract.policy, contract.quorum
     )
     status["jobs"] += 1
+    accounts = Audited(network, hub)
     with Board(folder, status) as board, Watcher(board, network, contract.invited) as watcher:
         try:
-            _Conducted(folder, contract, document, network, board, watcher).go()
+            _Conducted(folder, contract, document, accounts, board, watcher).go()
         except requests.Stop:
             board.phase("stopped", "it was stopped at the server")
         except requests.Regroup:
@@ -69,6 +71,8 @@ def conduct(hub: Path, name: str, network: Network) -> None:
         except Exception as error:
             _log.exception("run %s", name)
             board.phase("failed", f"{type(error).__name__}, the server's log says more")
+        finally:
+            accounts.came_out(name, board.status["phase"], board.status["words"])
 
 
 class _Conducted:
@@ -99,9 +103,10 @@ class _Conducted:
     def _run(self, roster: Roster, run: Run, plan: Plan, found: Found | None, journal: Journal) -> None:
         contract, names = self._contract, [member.name for member in roster.members]
         events = Stream(journal.listen)
+        carrier = self._carrier(roster, names, events)
         server = ServerSide(
             plan,
-            self._carrier(roster, names, events),
+            carrier,
             start=grown(plan, found, roster),
             names=names,
             events=events,
@@ -118,12 +123,21 @@ class _Conducted:
         server.meet()
         if found is not None and found.report.round > len(journal.lines):
             self._recorded(server.catch_up(found.report), server, journal, names, events)
-        elif journal.chosen_now:
-            server.keep()  # once more: not all may have heard it before this process began
-        for report in server.rounds():
-            self._recorded(report, server, journal, names, events)
-            if report.round < run.rounds:
-                requests.check(self._folder)
+        elif found is not None and journal.chosen_now:
+            server.keep(who=range(found.clients))  # once more: not all may have heard it before this process began
+        try:
+            for report in server.rounds():
+                self._recorded(report, server, journal, names, events)
+                if report.round < run.rounds:
+                    requests.check(self._folder)
+        except requests.Stop:
+            carrier.hurry()
+            requests.clear(self._folder, "stop")  # it is heard
+            if server.progress.round:
+                if not journal.chosen:
+                    server.keep()
+                server.end()
+            raise
         self._end(server, journal, events)
 
     def _carrier(self, roster: Roster, names: list[str], events: Stream) -> Distant:
@@ -132,7 +146,7 @@ class _Conducted:
         return Distant(
             names,
             self._network,
-            Manners(contract.policy, contract.limits.turn, contract.limits.absence),
+            Manners(contract.policy, contract.limits.turn, contract.limits.absence, contract.wire),
             introduce=lambda client: Propose(contract.name, 0, client, text),
             events=events,
             notice=self._watcher.notice,
@@ -211,6 +225,7 @@ def shortfall(contract: RunContract, board: Board) -> str:
         for name in contract.invited
         if silos[name]["rounds"] < contract.least_rounds
     ]
-    away = [f"{name} has not got the end of the run" for name in contract.invited if silos[name]["step"] == "absent"]
+    told = ("finished", "left", "declined", "invited")  # to the others nobody has said that the run is over
+    away = [f"{name} has not got the end of the run" for name in contract.invited if silos[name]["step"] not in told]
     left = [f"{name} has left" for name in contract.invited if silos[name]["step"] == "left"]
     return "; ".join([*few, *away, *left])

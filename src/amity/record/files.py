@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from amity.errors import AmityError, DamagedFile, DiskFull, InputError
+from amity.federation.safe_files import sync as sync
 from amity.record.sharing import allow, begin_file
 
 Array = npt.NDArray[Any]
@@ -41,17 +42,6 @@ def plain(value: Any) -> Any:
 def to_json(value: Any, indent: int | None = None) -> bytes:
     """Return the text of a JSON file, in plain types."""
     return (json.dumps(plain(value), allow_nan=False, indent=indent) + "\n").encode()
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or directory has reached the disk."""
-    if path.is_dir() and os.name == "nt":
-        return  # Windows cannot open a directory
-    handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class Accounts:
             answer = self._answer(message)
         except Exception as error:
             _log.warning("%s of run %s, round %d", kind, *message[:2], exc_info=error)
-            answer = failure(message, error)
+            answer = self._without_paths(failure(message, error))
         self._heard = Heard(head, kind, type(answer).__name__)
         return answer
 
@@ -70,6 +70,11 @@ class Accounts:
         """Add what was decided about a contract, and why."""
         with writing(self._site):
             self._audit.add(what, run=run, sha256=contract, words=words)
+
+    def _without_paths(self, failed: Failed) -> Failed:
+        """The same without the names of the silo's own folders: they help nobody elsewhere, and its log has them."""
+        words = failed.words.replace(str(self._site.state), "STATE").replace(str(self._site.folder), "SITE")
+        return failed._replace(words=words)
 
     def _crossed(self, what: str, content: bytes, head: Head) -> None:
         digest = hashlib.sha256(content).hexdigest()

@@ -35,6 +35,7 @@ from amity.federation.messages import (
     Standing,
     Train,
 )
+from amity.federation.narrowing import narrowed, widened
 from amity.federation.plan import Member, layout_of
 from amity.federation.proposal import read_proposal
 from amity.federation.run_contract import Signed
@@ -101,7 +102,8 @@ class Worker:
         if isinstance(message, Joined):
             self._welcome(side, Member(message.name, message.size, (), 0, group=message.group))
             return Done(*message[:3])
-        answer = side.answer(message)
+        wire = self._agreed.contract.wire
+        answer = narrowed(side.answer(widened(message, wire)), wire)
         if (reason := unannounced(self._agreed.contract, answer)) is not None:
             raise InputError(f"silo {self.site.name}: {reason}")
         if isinstance(message, Keep):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
+from importlib.metadata import version
 
 from amity.errors import InputError
 from amity.federation.approvals import offer, read_approvals, settle
@@ -40,11 +41,16 @@ def opened(site: Site, run: str, document: str, root: bytes) -> Signed:
 
 def _check_kept(contract: RunContract) -> None:
     """Refuse what a contract promises and nobody here would keep."""
-    if contract.wire != "float32" or contract.privacy:
-        asked = contract.wire if contract.wire != "float32" else f"privacy {', '.join(contract.privacy)}"
+    if contract.privacy:
         raise InputError(
-            f"a silo of this version sends float32 as it is, the contract of run {contract.name!r} promises {asked}: "
-            "make it anew without"
+            f"a silo of this version knows no privacy options, the contract of run {contract.name!r} promises "
+            f"{', '.join(contract.privacy)}: make it anew without"
+        )
+    here = version("amity")
+    if here.split(".")[:2] != contract.amity.split(".")[:2]:
+        raise InputError(
+            f"silos need the coordinator's version of Amity up to its second number, this one has {here}, the contract "
+            f"of run {contract.name!r} was made with {contract.amity}: upgrade one of them"
         )
 
 

@@ -16,6 +16,7 @@ from amity.record.files import replace as put
 from amity.site.config import Site
 
 ASKED, ENDED = "leave", "ended.json"
+MODEL, VERDICT = "model.safetensors", "verdict.json"  # what a run has brought, and what the silo makes of it
 
 
 class Ended(TypedDict):
@@ -51,3 +52,9 @@ def ended(folder: Path) -> Ended | None:
     """How the run of this folder has ended; None while it goes on."""
     file = folder / ENDED
     return load_json(file) if file.exists() else None
+
+
+def waiting(site: Site) -> list[str]:
+    """The runs that are over, have brought a model, and have no verdict yet."""
+    folders = sorted(file.parent for file in (site.state / "runs").glob(f"*/{ENDED}"))
+    return [one.name for one in folders if (one / MODEL).exists() and not (one / VERDICT).exists()]

@@ -18,8 +18,9 @@ from amity.learn.task import Task
 from amity.record.files import load_json, replacing, to_json
 from amity.record.files import replace as put
 from amity.site.agreement import Agreed
+from amity.site.ending import MODEL
 
-WEIGHTS, FACTS = "model.safetensors", "model.json"
+WEIGHTS, FACTS = MODEL, "model.json"
 
 
 class ModelFacts(TypedDict):

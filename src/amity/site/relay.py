@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from contextlib import suppress
+from typing import IO, NamedTuple
 
 from amity.errors import LostWorker
 from amity.site import frames
@@ -39,14 +40,30 @@ class Relay:
         self._environment = dict(os.environ if environment is None else environment)
         self._child: subprocess.Popen[bytes] | None = None
         self._turn = threading.Lock()  # one letter at a time
+        self._hand = threading.Lock()  # on the child: whoever ends it must not have it started again
+        self._over = False
         self.life = Life(False, time.time(), 0)
 
     def start(self) -> None:
         """Start the worker, which takes seconds to load: the first letter then finds it ready."""
-        self._child = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
-        )
-        self.life = Life(self.life.busy, time.time(), self.life.starts + 1)
+        self._over = False
+        self._running()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        """The worker, started where there is none."""
+        with self._hand:
+            if self._over:
+                raise LostWorker("its worker was ended")
+            if self._child is None or self._child.poll() is not None:
+                if self._child is not None:
+                    _ended(self._child, 0.0)
+                pipe = subprocess.PIPE
+                try:
+                    self._child = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, env=self._environment)
+                except OSError as error:
+                    raise LostWorker(f"its worker cannot be started ({error.strerror}): look at its machine") from None
+                self.life = Life(self.life.busy, time.time(), self.life.starts + 1)
+            return self._child
 
     def ask(self, letter: bytes, stopped: Stopped = lambda: False) -> bytes | None:
         """The worker's answer; None where nobody waits for it any more. Raises LostWorker where there is none."""
@@ -77,38 +94,52 @@ class Relay:
         return answer
 
     def _answer(self, letter: bytes) -> bytes:
+        code = None
         for _ in range(STARTS):
-            if self._child is None or self._child.poll() is not None:
-                self.end()
-                self.start()
-            answer = self._exchange(letter)
+            child = self._running()
+            answer = _exchange(child, letter)
             if answer is not None:
                 return answer
-        code = None if self._child is None else self._child.wait()
+            code = _ended(child, 1.0)  # now: it may be seen to have died before it has
         raise LostWorker(f"its worker ended {STARTS} times (exit code {code}): see worker.log in its state folder")
-
-    def _exchange(self, letter: bytes) -> bytes | None:
-        child = self._child
-        assert child is not None and child.stdin is not None and child.stdout is not None
-        try:
-            frames.write(child.stdin, letter)
-            return frames.read(child.stdout)
-        except OSError:
-            return None
 
     def end(self, seconds: float = 5.0) -> None:
         """End the worker. What it has saved stays."""
-        child, self._child = self._child, None
-        if child is None:
-            return
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except OSError:
-                    pass
-        try:
-            child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        with self._hand:
+            self._over = True
+            child, self._child = self._child, None
+        if child is not None:
+            _ended(child, seconds)
+
+
+def _exchange(child: subprocess.Popen[bytes], letter: bytes) -> bytes | None:
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        frames.write(child.stdin, letter)
+        return frames.read(child.stdout)
+    except (OSError, ValueError):  # it has ended, or is being ended
+        return None
+
+
+def _ended(child: subprocess.Popen[bytes], seconds: float) -> int:
+    """The exit code of a worker that is sent no more letters, and is killed if it does not end by itself.
+
+    Its answers are closed last: somebody may be reading them, and stops when the worker has ended.
+    """
+    assert child.stdin is not None and child.stdout is not None
+    closing = threading.Thread(target=_close, args=[child.stdin], daemon=True)  # it waits for a letter on its way in
+    closing.start()
+    closing.join(seconds)
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    closing.join()
+    child.stdout.close()
+    return child.returncode
+
+
+def _close(pipe: IO[bytes]) -> None:
+    with suppress(OSError):
+        pipe.close()

@@ -27,6 +27,7 @@ from amity.contract import Model, Score, Silo
 from amity.errors import InputError
 from amity.federation.messages import Commit, Keep, Train
 from amity.federation.plan import Plan
+from amity.federation.safe_files import lock
 from amity.learn.task import Task
 from amity.learn.threads import one_thread
 from amity.methods.separate import Separate
@@ -35,11 +36,12 @@ from amity.record.files import replace as put
 from amity.site import agreement, ending, paired
 from amity.site.config import Site
 from amity.site.data import prepared
+from amity.site.ending import VERDICT
 from amity.site.keeping import KeptSilo, writing
 from amity.site.model_file import WEIGHTS, ModelFacts, read_facts, read_weights, write_weights
 from amity.site.verdict import Verdict, judged, report
 
-VERDICT, REPORT, ALONE, PREDICTIONS = "verdict.json", "report.md", "alone.safetensors", "predictions.npz"
+REPORT, ALONE, PREDICTIONS = "report.md", "alone.safetensors", "predictions.npz"
 
 _BATCH = 250
 
@@ -56,12 +58,11 @@ class Alone(NamedTuple):
 def finish_due(site: Site) -> list[Verdict]:
     """Finish every run that is over and has no verdict yet. What goes wrong with one is no matter for the others."""
     found = []
-    for file in sorted((site.state / "runs").glob(f"*/{ending.ENDED}")):
-        if not (file.parent / VERDICT).exists() and (file.parent / WEIGHTS).exists():
-            try:
-                found.append(finish(site, file.parent.name))
-            except Exception as error:
-                _log.error("run %s cannot be finished", file.parent.name, exc_info=error)
+    for run in ending.waiting(site):
+        try:
+            found.append(finish(site, run))
+        except Exception as error:
+            _log.error("run %s cannot be finished", run, exc_info=error)
     return found
 
 
@@ -71,12 +72,12 @@ def finish(site: Site, run: str) -> Verdict:
     agreed = agreement.load(site, run)
     if agreed is None or not (folder / WEIGHTS).exists():
         raise InputError(f"silo {site.name} has no model of run {run!r} yet: wait until the run has one")
-    facts = read_facts(folder)
-    if (folder / VERDICT).exists():
-        known: Verdict = load_json(folder / VERDICT)
-        if known["round"] == facts["round"]:
-            return known
-    with one_thread(), writing(site):
+    with one_thread(), writing(site), lock(folder / "finish.lock"):  # another process may be at it: then it is awaited
+        facts = read_facts(folder)
+        if (folder / VERDICT).exists():
+            known: Verdict = load_json(folder / VERDICT)
+            if known["round"] == facts["round"]:
+                return known
         (silo,) = prepared(site, agreed.contract.data, agreed.contract.options).silos
         plan = agreement.plan_of(site, agreed)
         end = ending.ended(folder)

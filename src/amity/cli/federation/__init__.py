@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from amity.cli.federation import contracts, members, runs, serving, site_commands, trying
+from amity.cli.federation import check, contracts, members, runs, serving, site_commands, trying
 from amity.cli.flags import with_log_options
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ def top(context: typer.Context) -> None:
 # One line per file of commands, in the order that `--help` lists them.
 trying.register(app)
 members.register(app)
+check.register(app)
 serving.register(app)
 contracts.register(app)
 runs.register(app)

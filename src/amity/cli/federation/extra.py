@@ -9,5 +9,5 @@ from amity.errors import InputError
 
 def require_extra() -> None:
     """Refuse a command that needs the extra `federation` where it is not installed."""
-    if importlib.util.find_spec("nvflare") is None:
+    if any(importlib.util.find_spec(package) is None for package in ("nvflare", "cryptography")):
         raise InputError("federations need the extra federation, it is not installed: pip install 'amity[federation]'")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from amity.cli.federation.extra import require_extra
 from amity.cli.flags import with_log_options
 from amity.errors import InputError
 
@@ -41,7 +42,7 @@ def init_command(
     hub: Hub,
 ) -> None:
     """Make a consortium: its root key, the server's kit and the coordinator's, in a new folder HUB."""
-    _require_extra()
+    require_extra()
     from amity.engines.flare.kits.hub import make_hub
 
     fingerprint = make_hub(file, hub)
@@ -68,7 +69,7 @@ def join_command(
     ] = False,
 ) -> None:
     """At a silo: make its key and its request to the coordinator; with --admission, complete its kit."""
-    _require_extra()
+    require_extra()
     if admission is None:
         _ask(site, name, organisation, new_key)
     else:
@@ -82,7 +83,7 @@ def add_command(
     out: Out = None,
 ) -> None:
     """At the coordinator: admit a silo, and write NAME.admission, which it needs to complete its kit."""
-    _require_extra()
+    require_extra()
     from amity.engines.flare.kits.live import tell_server
     from amity.engines.flare.kits.members import admit, members
 
@@ -103,7 +104,7 @@ def renew_command(
     out: Out = None,
 ) -> None:
     """At the coordinator: sign a new certificate, for a member's key or for the one of its new request."""
-    _require_extra()
+    require_extra()
     from amity.engines.flare.kits.hub import renew_own
     from amity.engines.flare.kits.members import renew
 
@@ -120,7 +121,7 @@ def renew_command(
 
 def remove_command(name: Name, hub: Hub) -> None:
     """At the coordinator: end a silo's membership."""
-    _require_extra()
+    require_extra()
     from amity.engines.flare.kits.live import tell_server
     from amity.engines.flare.kits.members import remove
 
@@ -142,11 +143,16 @@ def _complete(site: Path, name: str, admission: Path, root: str | None) -> None:
     from amity.engines.flare.kits.certificates import fingerprint
     from amity.engines.flare.kits.site import complete
 
+    renewed = (site / "kit").exists()
     done = complete(site, name, admission, root)
-    print(f"{site / 'kit'} is complete: {name} is a member of {done.consortium}, at {done.host}:{done.port}.")
+    state = "has its new certificate" if renewed else "is complete"
+    print(f"{site / 'kit'} {state}: {name} is a member of {done.consortium}, at {done.host}:{done.port}.")
     if root is None:
         print(f"Compare this fingerprint with what the coordinator tells you: {fingerprint(done.root_key())}")
-    print(f"Fill in {site / 'silo.toml'}, then: amity federation silo {site}")
+    if renewed:
+        print(f"It counts from the next start on: restart `amity federation silo {site}` if it runs.")
+    else:
+        print(f"Fill in {site / 'silo.toml'}, then: amity federation check {site}")
 
 
 def _read_request(file: Path, told: str | None) -> Request:
@@ -168,11 +174,3 @@ def _answer(text: str, hub: Path, name: str, out: Path | None) -> None:
     known = member(hub, name)
     print(f"{name} ({known.organisation}) is a member until {known.not_after[:10]}: send it {out}.")
     print(f"Compare this fingerprint with what the silo tells you: {known.fingerprint}")
-
-
-def _require_extra() -> None:
-    """Refuse where the packages of a real federation are not installed."""
-    try:
-        import cryptography  # noqa: F401
-    except ImportError as error:
-        raise InputError("a federation needs further packages: pip install 'amity[federation]'") from error

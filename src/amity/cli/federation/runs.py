@@ -64,7 +64,9 @@ def submit_command(
 
 def status_command(
     hub: Hub,
-    name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="one run; all where left out")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="the run's name [default: all runs]", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="all that is known, for programs")] = False,
 ) -> None:
     """Show how runs stand, and each silo by itself: approved, connected, training, absent since when and why."""
@@ -75,13 +77,14 @@ def status_command(
         print(json.dumps([run.status for run in runs], indent=1))
         return
     if not runs:
+        _consortium(hub)  # refuses a folder that is no hub
         print(f"{hub} has no run yet: amity federation submit RUN.toml --hub {hub}")
     for run in runs:
         print("\n".join(lines_of(run.status)))
 
 
 def stop_command(name: RunName, hub: Hub) -> None:
-    """Stop a run after the round that is under way. Every silo keeps the personal model that it has."""
+    """Stop a run for good, after the round that is under way."""
     from amity.hub import requests
     from amity.hub.board import OVER
     from amity.hub.runs import run_of
@@ -117,7 +120,7 @@ def results_command(name: RunName, hub: Hub) -> None:
 
     run = run_of(hub, name)
     if not (run.folder / "record" / "summary.json").exists():
-        raise InputError(f"run {name} has no results yet, it is {run.status['phase']}: wait for its end")
+        raise InputError(_without_results(run))
     _show_results(run)
 
 
@@ -161,7 +164,7 @@ def _follow(hub: Path, run: HubRun) -> None:
     if (run.folder / "record" / "summary.json").exists():
         _show_results(run)
     if status["phase"] != "ended":
-        raise InputError(f"run {run.name} came out {status['phase']}: {status['words']}")
+        raise InputError(f"run {run.name} is no success, it is {status['phase']}: {status['words']}")
 
 
 def _brief(status: Status) -> list[str]:
@@ -179,8 +182,20 @@ def _show_results(run: HubRun) -> None:
 
     report([read_run(run.folder / "record")], run.folder / "record" / "report.html")
     status = run.status
-    words = f", {status['words']}" if status["words"] else ""
-    print(f"run {run.name} came out {status['phase']}{words}")
+    if status["phase"] == "ended":
+        print(f"run {run.name} has ended: all that was agreed is done")
+    else:
+        print(f"run {run.name} is {status['phase']}" + (f": {status['words']}" if status["words"] else ""))
+
+
+def _without_results(run: HubRun) -> str:
+    """Why there is nothing to show."""
+    from amity.hub.board import OVER
+
+    phase, words = run.status["phase"], run.status["words"]
+    if phase in OVER:
+        return f"run {run.name} has no results, it is {phase} ({words}): submit it anew, under another name"
+    return f"run {run.name} has no results yet, it is {phase}: wait for its end"
 
 
 def _consortium(hub: Path) -> str:

@@ -36,7 +36,7 @@ def try_command(
     """Try a federation on this machine: keys, a server, silos as processes, mutual TLS, two runs, verdicts."""
     require_extra()
     begin("making a consortium")
-    from amity.cli.report import read_run, report
+    from amity.cli.report import read_run, table
     from amity.config.run import Run
     from amity.engines.flare.trial import Trial, names_of, renamed
     from amity.prepare import silos_of
@@ -57,11 +57,14 @@ def try_command(
             for run in runs:
                 status = trial.wait(run, 600.0, _Shown())
                 if status["phase"] != "ended":
-                    raise InputError(f"run {run.name} came out {status['phase']}: {status['words']}")
-            report([read_run(run.folder / "record") for run in runs], folder / "report.html")
+                    raise InputError(f"run {run.name} is {status['phase']}: {status['words']}")
+            table([read_run(run.folder / "record") for run in runs])
             _tell_verdicts(trial)
             _tell_equality(trial, together)
-        say("all processes have ended" + (f"; all files are in {folder}" if keep else ", all files are removed"))
+        say(
+            "all processes have ended"
+            + (f"; all files are in {folder}" if keep else ", all files are removed (--keep DIR keeps them)")
+        )
 
 
 class _Shown:

@@ -6,6 +6,7 @@ import os
 import queue
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -18,10 +19,16 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
-from amity.engines.flare.letters import BEAT_TOPIC, LETTER, letter_in, letter_of, trouble_in
+from amity.engines.flare.letters import BEAT_TOPIC, LETTER, packed, unpacked
+from amity.engines.flare.parcels import Again, Exchange, Fetch, Got, Part, Sent, Trouble
 from amity.federation.transport import SILENT, Away
 
 HUB = "AMITY_HUB"
+
+CARRIED = 600
+"""Seconds that a part may take on its way: 4 MiB at 60 kbit/s."""
+
+_SILO = "amity_silo"  # whom a task is for
 
 
 class AmityController(Controller):  # type: ignore[misc]  # FLARE has no types
@@ -92,35 +99,52 @@ class Letters:
         return self._controller.signs.last(name)
 
     def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
-        came: queue.Queue[tuple[str, Shareable | None]] = queue.Queue()
+        came: queue.Queue[tuple[Task, Shareable | None]] = queue.Queue()
+        open_ = {name: Exchange(uuid.uuid4().hex, content) for name, content in letters.items()}
+        tasks = {name: self._send(name, one, one.first(), seconds[name], came) for name, one in open_.items()}
         began = time.monotonic()
-        tasks = {name: self._task(name, content, seconds[name], came) for name, content in letters.items()}
-        for name, task in tasks.items():
-            self._controller.send(task, self._context, targets=[name])
         while tasks and not self.stopped:
             try:
-                name, reply = came.get(timeout=0.2)
+                task, reply = came.get(timeout=0.2)
             except queue.Empty:
                 yield from self._silent(tasks)
                 continue
-            if tasks.pop(name, None) is None:
-                continue  # it was given up before
+            name = task.props[_SILO]
+            if tasks.get(name) is not task:
+                continue  # it was given up, or answered, before
+            del tasks[name]
             if reply is None:
                 yield name, Away(f"no answer for {time.monotonic() - began:.0f} s")
+                continue
+            found = open_[name].next(_reply(reply))
+            if isinstance(found, Trouble):
+                yield name, Away(found.words)
+            elif isinstance(found, bytes):
+                yield name, found
             else:
-                words = trouble_in(reply)
-                yield name, letter_in(reply) if words is None else Away(words)
+                tasks[name] = self._send(name, open_[name], found, seconds[name], came)
 
-    def _task(self, name: str, content: bytes, seconds: float, came: queue.Queue[tuple[str, Shareable | None]]) -> Task:
+    def _send(
+        self,
+        name: str,
+        exchange: Exchange,
+        sent: Sent,
+        seconds: float,
+        came: queue.Queue[tuple[Task, Shareable | None]],
+    ) -> Task:
+        """Hand a part to FLARE; its reply, or that there is none, is put into the queue."""
+
         def received(client_task: ClientTask, fl_ctx: FLContext) -> None:
-            came.put((name, client_task.result))
+            came.put((client_task.task, client_task.result))
 
         def done(task: Task, fl_ctx: FLContext) -> None:
-            came.put((name, None))  # after its answer, if there was one
+            came.put((task, None))  # after its reply, if there was one
 
-        return Task(
-            LETTER, letter_of(content), timeout=max(1, int(seconds)), result_received_cb=received, task_done_cb=done
-        )
+        limit = int(seconds) if exchange.works(sent) else CARRIED
+        task = Task(LETTER, packed(sent), timeout=max(1, limit), result_received_cb=received, task_done_cb=done)
+        task.props[_SILO] = name
+        self._controller.send(task, self._context, targets=[name])
+        return task
 
     def _silent(self, tasks: dict[str, Task]) -> Iterator[tuple[str, Away]]:
         """Give up on silos without a sign of life: whoever waits for them decides what that means.
@@ -137,3 +161,9 @@ class Letters:
                 yield name, Away("not seen in this run yet")
             else:
                 yield name, Away(f"no sign of life since {datetime.fromtimestamp(sign[0]):%H:%M:%S}")
+
+
+def _reply(data: Shareable) -> Part | Got | Again | Trouble:
+    """What a silo has replied."""
+    reply = unpacked(data)
+    return Trouble("it gave an answer that is none: look at its version") if isinstance(reply, Fetch) else reply

@@ -18,7 +18,8 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from amity.engines.flare.letters import BEAT_TOPIC, LETTER, letter_in, reply_of, trouble_of
+from amity.engines.flare.letters import BEAT_TOPIC, LETTER, packed, unpacked
+from amity.engines.flare.parcels import Fetch, Mailbox, Part, Trouble
 from amity.errors import LostWorker
 from amity.federation.transport import BEAT
 from amity.site.relay import Relay
@@ -30,6 +31,7 @@ class AmityExecutor(Executor):  # type: ignore[misc]  # FLARE has no types
     def __init__(self) -> None:
         super().__init__()
         self._relay = Relay([sys.executable, "-m", "amity.site.worker", "--answer-only"])  # the service does the rest
+        self._mailbox = Mailbox()
         self._over = threading.Event()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
@@ -41,13 +43,18 @@ class AmityExecutor(Executor):  # type: ignore[misc]  # FLARE has no types
             self._relay.end()
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
-        if task_name != LETTER:
+        sent = unpacked(shareable)
+        if task_name != LETTER or not isinstance(sent, Part | Fetch):
             return make_reply(ReturnCode.TASK_UNKNOWN)
-        try:
-            answer = self._relay.ask(letter_in(shareable), lambda: bool(abort_signal.triggered))
-        except LostWorker as error:
-            return trouble_of(str(error))
-        return make_reply(ReturnCode.TASK_ABORTED) if answer is None else reply_of(answer)
+
+        def work(letter: bytes) -> bytes | Trouble:
+            try:
+                answer = self._relay.ask(letter, lambda: bool(abort_signal.triggered))
+            except LostWorker as error:
+                return Trouble(str(error))
+            return Trouble("nobody waits for its answer any more") if answer is None else answer
+
+        return packed(self._mailbox.take(sent, work))
 
     def _beat(self, engine: Any) -> None:
         """Give signs of life until the run is over."""

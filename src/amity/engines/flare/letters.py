@@ -1,43 +1,34 @@
-"""Letters as FLARE carries them: our encoded messages as opaque bytes, so that nothing of FLARE's looks into them."""
+"""Letters as FLARE carries them: parts of our encoded messages as opaque bytes, so that nothing of FLARE's looks into
+them."""
 
 from __future__ import annotations
 
 from nvflare.apis.shareable import Shareable
 
+from amity.engines.flare.parcels import Again, Fetch, Got, Part, Reply, Sent, Trouble
+
 LETTER = "amity_letter"  # the name of the one task there is
 BEAT_TOPIC = "amity.beat"
 
-_CONTENT, _TROUBLE = "content", "trouble"
+_KINDS: dict[str, type[Sent | Reply]] = {kind.__name__: kind for kind in (Part, Fetch, Got, Again, Trouble)}
+_TYPES = {"letter": str, "number": int, "of": int, "content": bytes, "words": str}
+_KIND = "amity"
 
 
-def letter_of(content: bytes) -> Shareable:
-    """A task's data."""
-    letter = Shareable()
-    letter[_CONTENT] = content
-    return letter
+def packed(value: Sent | Reply) -> Shareable:
+    """What FLARE carries."""
+    out = Shareable()
+    out[_KIND] = type(value).__name__
+    out.update(value._asdict())
+    return out
 
 
-def letter_in(data: Shareable) -> bytes:
-    """The bytes in a task's data."""
-    content = data.get(_CONTENT)
-    return content if isinstance(content, bytes) else b""
-
-
-reply_of = letter_of
-
-
-def trouble_of(words: str) -> Shareable:
-    """The reply of a silo whose worker gives no answer."""
-    reply = Shareable()
-    reply[_TROUBLE] = words
-    return reply
-
-
-def trouble_in(reply: Shareable) -> str | None:
-    """What keeps a silo from answering; None where it has answered."""
-    words = reply.get(_TROUBLE)
-    if isinstance(words, str):
-        return words
-    if not isinstance(reply.get(_CONTENT), bytes):
-        return f"it gave no answer ({reply.get_return_code()})"
-    return None
+def unpacked(data: Shareable) -> Sent | Reply:
+    """What FLARE has carried; trouble where it is something else."""
+    kind = _KINDS.get(str(data.get(_KIND)))
+    if kind is None:
+        return Trouble(f"it gave no answer ({data.get_return_code()})")
+    fields = {name: data.get(name) for name in kind._fields}
+    if any(not isinstance(value, _TYPES[name]) for name, value in fields.items()):
+        return Trouble("it gave an answer that cannot be read: look at its version")
+    return kind(**fields)

@@ -1,0 +1,51 @@
+"""The server's account of all that crosses: every letter and every answer is a line of HUB/audit.jsonl."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from amity.federation.audit import Audit
+from amity.federation.encoding import title
+from amity.federation.transport import Away
+from amity.hub.watching import Network
+
+AUDIT = "audit.jsonl"
+
+
+class Audited:
+    """A network, and an account of what it carries."""
+
+    def __init__(self, network: Network, hub: Path) -> None:
+        self._network = network
+        self._audit = Audit(hub / AUDIT, "server")
+
+    def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
+        titles = {name: title(content) for name, content in letters.items()}
+        for name, content in letters.items():
+            self._crossed("sent", name, content)
+        for name, answer in self._network.send(letters, seconds):
+            if isinstance(answer, Away):
+                self._audit.add("away", run=titles[name].run, round=titles[name].round, silo=name, words=answer.words)
+            else:
+                self._crossed("received", name, answer)
+            yield name, answer
+
+    @property
+    def stopped(self) -> bool:
+        return self._network.stopped
+
+    def sign(self, name: str) -> tuple[float, Mapping[str, Any]] | None:
+        """The time of a silo's last sign of life, and what it said."""
+        return self._network.sign(name)
+
+    def came_out(self, run: str, phase: str, words: str) -> None:
+        """Add how a run came out."""
+        self._audit.add(phase, run=run, words=words)
+
+    def _crossed(self, what: str, silo: str, content: bytes) -> None:
+        kind, run, round = title(content)
+        digest = hashlib.sha256(content).hexdigest()
+        self._audit.add(f"{what} {kind}", run=run, round=round, silo=silo, bytes=len(content), sha256=digest)
