@@ -127,6 +127,10 @@ class Trial:
         return status
 
     @property
+    def phase(self) -> str:
+        return self.status["phase"]
+
+    @property
     def steps(self) -> dict[str, str]:
         return {name: silo["step"] for name, silo in self.status["silos"].items()}
 
@@ -161,6 +165,22 @@ class Trial:
         wanted = wanted or self.simulated()
         for name in self.names:
             check_equal(wanted.model(name).state_dict(), self.model(name), name)
+
+
+class Pauses:
+    """What happens while the server waits: one thing after the other, then nothing more."""
+
+    def __init__(self) -> None:
+        self.script: list[Callable[[], None]] = []
+        self.now = 0.0
+        self.count = 0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.count += 1
+        assert self.count < 200, "the server waits for ever"
+        if self.script:
+            self.script.pop(0)()
 
 
 def check_equal(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from networks import Pauses
 
 from amity.contract import State
 from amity.federation.silo import SiloSide
@@ -32,22 +32,6 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, int]]:
 
     monkeypatch.setattr(SiloSide, "train", counted)
     return seen
-
-
-class Pauses:
-    """What happens while the server waits: one after the other, then nothing more."""
-
-    def __init__(self) -> None:
-        self.script: list[Callable[[], None]] = []
-        self.now = 0.0
-        self.count = 0
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        self.count += 1
-        assert self.count < 200, "the server waits for ever"
-        if self.script:
-            self.script.pop(0)()
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Pauses
-from networks import check_equal, trial_of
+from networks import Pauses, check_equal, trial_of
 
 import amity
 from amity.federation.messages import Commit, Describe, Message, Train
@@ -18,6 +17,7 @@ from amity.federation.transport import Away
 from amity.hub import requests
 from amity.methods import METHODS
 from amity.report import compare_table, write_report
+from amity.site.data import prepared
 from amity.site.ending import ask_to_leave
 
 EVERY = [name for name in METHODS if name != "pooled"]  # which needs all data in one place
@@ -30,7 +30,7 @@ def test_every_method_has_the_simulators_models_and_record(method: str, tmp_path
     trial = trial_of(tmp_path, method, terms={"least_rounds": 3})
     with trial.network() as network:
         trial.conduct(network)
-    assert trial.status["phase"] == "ended", trial.status["words"]
+    assert trial.phase == "ended", trial.status["words"]
     assert set(trial.steps.values()) == {"finished"}
     wanted = trial.simulated()
     trial.check_models(wanted)
@@ -73,7 +73,7 @@ def test_uploads_that_are_really_lost_are_what_a_simulation_plays_at(method: str
         trial.conduct(network)
     assert {round for _, round in lost} == {1, 2, 3, 4}
     assert [line["took_part"] for line in trial.record.lines] == [line["took_part"] for line in wanted.lines]
-    assert trial.status["phase"] == "ended", trial.status["words"]
+    assert trial.phase == "ended", trial.status["words"]
     trial.check_models(wanted)
 
 
@@ -103,14 +103,14 @@ def test_the_record_is_read_reported_and_has_no_models(tmp_path: Path) -> None:
     with trial.network() as network:  # a run that was ended before its board said so
         before = (found.path / "summary.json").read_bytes()
         trial.conduct(network)
-    assert trial.status["phase"] == "ended" and (found.path / "summary.json").read_bytes() == before
+    assert trial.phase == "ended" and (found.path / "summary.json").read_bytes() == before
 
 
 def test_fewer_rounds_than_agreed_are_no_success(tmp_path: Path) -> None:
     trial = trial_of(tmp_path, "fedavg", participation=0.34, terms={"least_rounds": 3})
     with trial.network() as network:
         trial.conduct(network)
-    assert trial.status["phase"] == "incomplete"
+    assert trial.phase == "incomplete"
     assert "of the 3 rounds that were agreed" in trial.status["words"]
     trial.check_models()
 
@@ -126,7 +126,7 @@ def test_a_silo_that_leaves_keeps_its_model_and_the_others_go_on(method: str, tm
     with trial.network() as network:
         network.before = leave
         trial.conduct(network)
-    assert trial.status["phase"] == "incomplete" and trial.status["words"] == "silo-01 has left"
+    assert trial.phase == "incomplete" and trial.status["words"] == "silo-01 has left"
     assert trial.steps == {"silo-00": "finished", "silo-01": "left", "silo-02": "finished"}
     assert [line["took_part"] for line in trial.record.lines[2:]] == [["silo-00", "silo-02"]] * 2
     assert trial.record.lines[2]["dropped"] == {"silo-01": "it has left"} and not trial.record.lines[3]["dropped"]
@@ -136,7 +136,7 @@ def test_a_silo_that_leaves_keeps_its_model_and_the_others_go_on(method: str, tm
     with trial.network() as network:  # who has left is not asked again by a server that comes back
         trial.conduct(network)
     assert sent == [1, 2, 3] and network.rounds_sent(Train, "silo-01") == []
-    assert trial.status["phase"] == "incomplete" and trial.steps["silo-01"] == "left"
+    assert trial.phase == "incomplete" and trial.steps["silo-01"] == "left"
 
 
 @pytest.mark.parametrize(("policy", "quorum"), [("wait", 3), ("quorum", 2)])
@@ -151,7 +151,7 @@ def test_a_run_that_too_many_leave_fails_in_words(policy: str, quorum: int, tmp_
     with trial.network() as network:
         network.before = leave
         trial.conduct(network)
-    assert trial.status["phase"] == "failed"
+    assert trial.phase == "failed"
     assert "silos have not left the run, which needs" in trial.status["words"]
     assert trial.record.lines[1]["took_part"] == []  # below its quorum nothing is aggregated
 
@@ -161,20 +161,19 @@ def test_a_contract_that_is_declined_waits_for_whoever_approves_it(
 ) -> None:
     trial = trial_of(tmp_path, "fedavg", unapproved=["silo-01"])
     read: Counter[str] = Counter()
-    from amity.site import answering
-
-    prepared = answering.prepared
-    monkeypatch.setattr(answering, "prepared", lambda site, *how: read.update([site.name]) or prepared(site, *how))
+    monkeypatch.setattr(
+        "amity.site.answering.prepared", lambda site, *how: read.update([site.name]) or prepared(site, *how)
+    )
 
     def look() -> None:
         silo = trial.status["silos"]["silo-01"]
         assert silo["step"] == "declined" and "nobody here has approved it" in silo["words"]
-        assert trial.status["phase"] == "gathering" and "silo-01" not in read
+        assert trial.phase == "gathering" and "silo-01" not in read
 
     pauses.script = [look, look, lambda: trial.approve("silo-01")]
     with trial.network() as network:
         trial.conduct(network)
-    assert trial.status["phase"] == "ended" and len(network.rounds_sent(Describe, "silo-01")) == 4
+    assert trial.phase == "ended" and len(network.rounds_sent(Describe, "silo-01")) == 4
     assert len(network.rounds_sent(Describe, "silo-00")) == 1
     trial.check_models()
 
@@ -189,7 +188,7 @@ def test_a_run_stops_between_two_rounds(tmp_path: Path) -> None:
     with trial.network() as network:
         network.before = ask
         trial.conduct(network)
-    assert trial.status["phase"] == "stopped" and trial.status["round"] == 1
+    assert trial.phase == "stopped" and trial.status["round"] == 1
     assert [line["round"] for line in trial.record.lines] == [1] and trial.record.summary is not None
     write_report([trial.record], tmp_path / "report.html")
 
@@ -204,7 +203,7 @@ def test_a_run_that_waits_for_a_silo_can_be_stopped(tmp_path: Path, pauses: Paus
     with trial.network() as network:
         network.after = lost
         trial.conduct(network)
-    assert trial.status["phase"] == "stopped" and trial.record.lines == []
+    assert trial.phase == "stopped" and trial.record.lines == []
 
 
 def test_a_run_that_is_to_regroup_goes_on_where_it_was(tmp_path: Path, turns: Counter[tuple[str, int]]) -> None:
@@ -217,11 +216,11 @@ def test_a_run_that_is_to_regroup_goes_on_where_it_was(tmp_path: Path, turns: Co
     with trial.network() as network:
         network.before = ask
         trial.conduct(network)
-        assert trial.status["phase"] == "regrouping" and trial.status["round"] == 2
+        assert trial.phase == "regrouping" and trial.status["round"] == 2
         assert not requests.asked(trial.folder, "regroup")
         network.before = lambda name, message: None
         trial.conduct(network)
-    assert trial.status["phase"] == "ended" and trial.status["jobs"] == 2
+    assert trial.phase == "ended" and trial.status["jobs"] == 2
     assert set(turns.values()) == {1} and [line["round"] for line in trial.record.lines] == [1, 2, 3]
     trial.check_models()
 
@@ -235,14 +234,12 @@ def test_what_nobody_foresaw_fails_the_run_without_its_text(tmp_path: Path) -> N
     with trial.network() as network:
         network.before = break_it
         trial.conduct(network)
-    assert (
-        trial.status["phase"] == "failed" and trial.status["words"] == "ZeroDivisionError, the server's log says more"
-    )
+    assert trial.phase == "failed" and trial.status["words"] == "ZeroDivisionError, the server's log says more"
 
 
 def test_data_that_make_another_model_than_the_contract_fail_the_run(tmp_path: Path) -> None:
     trial = trial_of(tmp_path, "fedavg", terms={"layout": "0" * 16})
     with trial.network() as network:
         trial.conduct(network)
-    assert trial.status["phase"] == "failed" and "look at [data] in the run file" in trial.status["words"]
+    assert trial.phase == "failed" and "look at [data] in the run file" in trial.status["words"]
     assert math.isfinite(trial.status["written"]) and not (trial.folder / "server" / "roster.json").exists()

@@ -17,10 +17,10 @@ from amity.federation.encoding import decode, encode
 from amity.federation.messages import Commit, Measured, Message, Propose, Train
 from amity.federation.plan import Plan, member_of
 from amity.federation.resume import begin
+from amity.federation.stored_server import Roster, StoredServer
 from amity.hub import requests
 from amity.hub.conduct import planned
 from amity.hub.runs import run_of
-from amity.federation.stored_server import Roster, StoredServer
 from amity.resolve import resolve
 from amity.site.data import prepared
 from amity.site.model_file import read_facts
@@ -48,7 +48,7 @@ def begun(trial: Trial, network: MemoryNetwork, rounds: int) -> None:
     network.before = ask
     trial.conduct(network)
     network.before = delivered
-    assert trial.status["phase"] == "regrouping" and trial.status["round"] == rounds
+    assert trial.phase == "regrouping" and trial.status["round"] == rounds
 
 
 def simulated(trial: Trial, joins: dict[str, int]) -> dict[str, dict[str, Tensor]]:
@@ -95,7 +95,7 @@ def test_a_silo_that_joins_has_what_it_has_in_a_simulation(method: str, tmp_path
     roster = StoredServer(trial.folder / "server", "trial").roster()
     assert [one.name for one in roster.founders] == FOUNDERS and [one.name for one in roster.joined] == ["silo-03"]
     assert [line["took_part"] for line in trial.record.lines] == [FOUNDERS] * 2 + [[*FOUNDERS, "silo-03"]] * 2
-    assert trial.status["phase"] == "ended", trial.status["words"]
+    assert trial.phase == "ended", trial.status["words"]
     check_models(trial, simulated(trial, {"silo-03": 2}))
 
 
@@ -134,7 +134,7 @@ def test_a_silo_joins_before_any_round_is_done(method: str, tmp_path: Path) -> N
         trial.approve("silo-03")
         trial.conduct(network)
     assert [len(line["took_part"]) for line in trial.record.lines] == [4] * 4
-    assert trial.status["phase"] == "ended", trial.status["words"]
+    assert trial.phase == "ended", trial.status["words"]
 
 
 @pytest.mark.parametrize("kind", [Propose, Train, Commit], ids=lambda kind: kind.__name__)
@@ -162,9 +162,10 @@ def test_workers_that_are_started_again_know_who_has_joined(tmp_path: Path) -> N
     check_models(trial, simulated(trial, {"silo-03": 2}))
 
 
-def test_a_pending_turn_grows_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["apple", "scaffold"])
+def test_a_pending_turn_grows_too(method: str, tmp_path: Path) -> None:
     """The server ends before it has told all that round 2 counts, and comes back with a newcomer."""
-    trial = joining(tmp_path, "scaffold")
+    trial = joining(tmp_path, method)
     with trial.network() as network:
         end_at(trial, network, Commit, 2, "silo-01")
         trial.approve("silo-03")
@@ -172,8 +173,9 @@ def test_a_pending_turn_grows_too(tmp_path: Path) -> None:
     check_models(trial, simulated(trial, {"silo-03": 2}))
 
 
-def test_the_newest_checkpoint_may_be_damaged_after_somebody_joined(tmp_path: Path) -> None:
-    trial = joining(tmp_path, "scaffold")
+@pytest.mark.parametrize("method", ["apple", "scaffold"])
+def test_the_newest_checkpoint_may_be_damaged_after_somebody_joined(method: str, tmp_path: Path) -> None:
+    trial = joining(tmp_path, method)
     with trial.network() as network:
         begun(trial, network, 2)
         trial.approve("silo-03")
@@ -196,10 +198,13 @@ def test_a_newcomer_gets_a_model_where_an_earlier_round_is_delivered(tmp_path: P
 
         network.after = worse
         trial.conduct(network)
-    assert trial.status["phase"] == "ended", trial.status["words"]
+    assert trial.phase == "ended", trial.status["words"]
     assert set(trial.steps.values()) == {"finished"}
     kept = {name: read_facts(trial.site(name).run("trial"))["round"] for name in trial.names}
-    assert kept["silo-03"] == 4 and {kept[name] for name in FOUNDERS} == {trial.record.results["delivered_round"]} <= {1, 2}
+    assert kept["silo-03"] == 4 and {kept[name] for name in FOUNDERS} == {trial.record.results["delivered_round"]} <= {
+        1,
+        2,
+    }
 
 
 def test_the_plan_follows_from_the_founders(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def letter(number: int) -> Callable[[str, Message], bool]:
 def check_whole(trial: Trial, wanted: amity.Result, turns: Turns) -> None:
     """Every silo has its model, and nothing in the record or on the board tells of the crash."""
     rounds = trial.run.rounds
-    assert trial.status["phase"] == "ended", trial.status["words"]
+    assert trial.phase == "ended", trial.status["words"]
     trial.check_models(wanted)
     assert [line["round"] for line in trial.record.lines] == list(range(1, rounds + 1))
     for line, same in zip(trial.record.lines, wanted.lines, strict=True):
@@ -148,7 +148,7 @@ def test_a_server_without_any_checkpoint_that_is_whole_says_so(tmp_path: Path) -
         for which in ("current", "old"):
             (trial.folder / "server" / which / "round.json").write_text("{")
         trial.conduct(network)
-    assert trial.status["phase"] == "failed" and "no older one is whole: bring back a copy" in trial.status["words"]
+    assert trial.phase == "failed" and "no older one is whole: bring back a copy" in trial.status["words"]
 
 
 def test_a_record_that_does_not_go_with_the_checkpoint_is_not_written_to(tmp_path: Path) -> None:
@@ -157,6 +157,4 @@ def test_a_record_that_does_not_go_with_the_checkpoint_is_not_written_to(tmp_pat
         assert killed(trial, network, lambda name, message: isinstance(message, Train) and message.round == 3)
         shutil.rmtree(trial.folder / "record")
         trial.conduct(network)
-    assert (
-        trial.status["phase"] == "failed" and "has 0 rounds, the server goes on from round 2" in trial.status["words"]
-    )
+    assert trial.phase == "failed" and "has 0 rounds, the server goes on from round 2" in trial.status["words"]

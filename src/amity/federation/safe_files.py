@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -22,6 +25,23 @@ def replace(path: Path, content: bytes) -> None:
         sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def checked_json(content: Mapping[str, Any]) -> bytes:
+    """JSON with a hash of itself: a digit that a disk has changed shows when it is read."""
+    return json.dumps({**content, "check": _hash_of(content)}).encode()
+
+
+def read_checked_json(path: Path) -> Any:
+    """The content of a file that `checked_json` made. Raises ValueError where it is not as it was written."""
+    content = json.loads(path.read_bytes())
+    if not isinstance(content, dict) or content.pop("check", None) != _hash_of(content):
+        raise ValueError(f"{path.name} is not as it was written")
+    return content
+
+
+def _hash_of(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def append(path: Path, content: bytes) -> None:

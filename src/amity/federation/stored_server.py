@@ -1,7 +1,7 @@
 """A server that survives: what it has agreed on and its last two rounds lie in a folder of its own.
 
     roster.json      who is in the run, in the order of their numbers
-    current/ old/    the last round and the one before it: state.safetensors, round.json with a hash of it
+    current/ old/    the last round and the one before it: state.safetensors, round.json with hashes of it and of itself
 
 A round is written aside, made sure to be on disk and put in place before any silo is told what became of its upload.
 Where the newest is damaged, the one before it counts, and that is said. No silo's state is here.
@@ -10,7 +10,6 @@ Where the newest is damaged, the one before it counts, and that is said. No silo
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from amity.errors import DamagedFile
 from amity.federation.messages import Verdict
 from amity.federation.plan import Member
 from amity.federation.reports import Progress, Round, Settled
-from amity.federation.safe_files import replace, swap, sync
+from amity.federation.safe_files import checked_json, read_checked_json, replace, swap, sync
 
 T = TypeVar("T")
 
@@ -86,7 +85,7 @@ class StoredServer:
         if not file.exists():
             return Roster((), ())
         try:
-            content = json.loads(file.read_bytes())
+            content = read_checked_json(file)
             return Roster(_members(content["founders"]), _members(content["joined"]))
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise DamagedFile(f"{file} cannot be read ({error}): bring back a copy of {self._folder}") from None
@@ -94,7 +93,7 @@ class StoredServer:
     def save_roster(self, roster: Roster) -> None:
         """Write down who is in the run."""
         content = {key: [member._asdict() for member in members] for key, members in roster._asdict().items()}
-        replace(self._folder / ROSTER, json.dumps(content).encode())
+        replace(self._folder / ROSTER, checked_json(content))
 
     def save(self, report: Round, clients: int) -> None:
         """Make this round the one to go on from, in a federation of so many. A crash leaves the old one or the new."""
@@ -123,7 +122,7 @@ class StoredServer:
             "seconds": report.seconds,
             "warnings": report.warnings,
         }
-        replace(new / FACTS, json.dumps(facts).encode())
+        replace(new / FACTS, checked_json(facts))
         swap(new, self._folder / CURRENT, self._folder / OLD)
 
     def load(self) -> Found | None:
@@ -145,7 +144,7 @@ class StoredServer:
 
     def _report(self, folder: Path) -> tuple[Round, int]:
         try:
-            facts: Facts = json.loads((folder / FACTS).read_bytes())
+            facts: Facts = read_checked_json(folder / FACTS)
             if _hash(folder / STATE) != facts["sha256"]:
                 raise DamagedFile(f"{folder / STATE} is not as it was written")
             if facts["run"] != self._run:

@@ -8,7 +8,6 @@ checkpoint. The same question asked again gets the stored answer: no round is tr
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import shutil
 from contextlib import suppress
@@ -23,7 +22,7 @@ from amity.errors import DamagedFile, InputError
 from amity.federation.encoding import encode
 from amity.federation.messages import Answer, Message, Train, Upload, Verdict
 from amity.federation.plan import Plan
-from amity.federation.safe_files import swap, sync
+from amity.federation.safe_files import checked_json, read_checked_json, swap, sync
 from amity.federation.secrets import Secret
 from amity.federation.silo import Kept, Pending, SiloSide
 
@@ -161,7 +160,7 @@ class StoredSilo(SiloSide):
             kept=None if self.kept is None else self.kept.round,
             files=sums,
         )
-        (new / FACTS).write_text(json.dumps(facts))
+        (new / FACTS).write_bytes(checked_json(facts))
         sync(new / FACTS)
         swap(new, self._folder / CURRENT, self._folder / OLD)
 
@@ -200,7 +199,7 @@ class StoredSilo(SiloSide):
 def _facts(folder: Path) -> Facts:
     """What is written of a state, seen to be whole."""
     try:
-        facts: Facts = json.loads((folder / FACTS).read_bytes())
+        facts: Facts = read_checked_json(folder / FACTS)
         for name, digest in facts["files"].items():
             if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
                 raise DamagedFile(f"{folder / name} is not as it was written: bring back a copy of {folder.parent}")

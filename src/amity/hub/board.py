@@ -107,11 +107,7 @@ class Board:
     def took_part(self, round: int, names: list[str]) -> None:
         """Note a round that is done, and who took part in it."""
         with self._lock:
-            self.status["round"] = round
-            for name in names:
-                one = self.status["silos"][name]
-                if one["round"] < round:
-                    one["round"], one["rounds"] = round, one["rounds"] + 1
+            self._count(round, names)
             self.write()
 
     def recount(self, rounds: Iterable[tuple[int, list[str]]]) -> None:
@@ -121,16 +117,25 @@ class Board:
             for one in self.status["silos"].values():
                 one["round"] = one["rounds"] = 0
             for round, names in rounds:
-                self.took_part(round, names)
+                self._count(round, names)
+            self.write()
+
+    def _count(self, round: int, names: list[str]) -> None:
+        self.status["round"] = round
+        for name in names:
+            one = self.status["silos"][name]
+            if one["round"] < round:
+                one["round"], one["rounds"] = round, one["rounds"] + 1
 
     def seen(self, name: str, when: float, sign: Mapping[str, Any]) -> None:
         """Note a silo's sign of life. It says that the silo is there, not that it does what it should."""
         with self._lock:
             one = self.status["silos"][name]
-            one["seen"], one["amity"] = when, str(sign.get("amity"))
-            one["skew"] = round(float(sign.get("time", when)) - when, 1)
+            one["seen"], one["amity"] = when, str(sign.get("amity"))[:40]
+            clock = sign.get("time")  # of its own making, like all that it says
+            one["skew"] = round(clock - when, 1) if isinstance(clock, int | float) else None
             if one["step"] == "invited" or (one["step"] == "absent" and when > one["since"]):
-                self.silo(name, "connected")
+                self.silo(name, "connected", one["words"])  # why it was absent is news until it does something
 
     def write(self) -> None:
         """Write the board."""

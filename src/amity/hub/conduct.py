@@ -121,10 +121,17 @@ class _Conducted:
             self._recorded(server.catch_up(found.report), server, journal, names, events)
         elif found is not None and journal.chosen_now:
             server.keep(who=range(found.clients))  # once more: not all may have heard it before this process began
-        for report in server.rounds():
-            self._recorded(report, server, journal, names, events)
-            if report.round < run.rounds:
-                requests.check(self._folder)
+        try:
+            for report in server.rounds():
+                self._recorded(report, server, journal, names, events)
+                if report.round < run.rounds:
+                    requests.check(self._folder)
+        except requests.Stop:
+            requests.clear(self._folder, "stop")  # or waiting for somebody would be stopped too
+            if not journal.chosen and server.progress.round:
+                server.keep()
+            server.end()
+            raise
         self._end(server, journal, events)
 
     def _carrier(self, roster: Roster, names: list[str], events: Stream) -> Distant:

@@ -16,7 +16,10 @@ from amity.federation.transport import Away, Transport
 from amity.hub.board import Board
 
 AGAIN = 3.0
-"""Seconds before silos that are not there, or have not approved, are asked again."""
+"""Seconds before silos that are not there, or have not approved, are asked again; they grow while nothing changes."""
+
+SELDOM = 30.0
+"""Seconds between two questions at most."""
 
 GRACE = 60.0
 """Seconds that a run with a quorum waits for the others, once enough are there."""
@@ -40,7 +43,9 @@ def gather(
     """
     found: dict[str, Member] = {member.name: member for member in before.members}
     began, enough = time.monotonic(), None
+    pause = AGAIN
     while True:
+        known = len(found)
         missing = [name for name in contract.invited if name not in found and not _left(board, name)]
         found |= _asked(contract, document, missing, transport, board)
         if before.founders or len(found) == len(contract.invited):
@@ -50,9 +55,10 @@ def gather(
             if time.monotonic() - enough >= GRACE:
                 break
         _check_patience(contract, found, board, time.monotonic() - began)
-        board.phase("gathering", f"{len(found)} of {len(contract.invited)} silos are there")
+        board.phase("gathering", f"{len(found)} of {len(contract.invited)} silos have approved")
         check()
-        time.sleep(AGAIN)
+        time.sleep(pause)
+        pause = AGAIN if len(found) > known else min(SELDOM, 1.3 * pause)
     new = tuple(found[name] for name in contract.invited if name in found and found[name] not in before.members)
     return Roster(before.founders, (*before.joined, *new)) if before.founders else Roster(new, ())
 

@@ -24,6 +24,12 @@ class Job(TypedDict):
     failures: int  # in a row, without a round between them
     round: int  # the last one that was done at the last failure
     silos: list[str]  # that the job was made for
+    waiting: float | None  # since when silos are missing without whom no job can be made
+
+
+def new_job() -> Job:
+    """What is remembered of a run that was never handed in."""
+    return {"id": None, "number": 0, "failures": 0, "round": 0, "silos": [], "waiting": None}
 
 
 class HubRun(NamedTuple):
@@ -53,7 +59,7 @@ class HubRun(NamedTuple):
     def job(self) -> Job:
         """What the supervisor remembers of it."""
         file = self.folder / JOB
-        return load_json(file) if file.exists() else {"id": None, "number": 0, "failures": 0, "round": 0, "silos": []}
+        return load_json(file) if file.exists() else new_job()
 
     def remember(self, job: Job) -> None:
         """Write down what the supervisor has to remember."""

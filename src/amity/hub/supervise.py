@@ -85,6 +85,9 @@ class Supervisor:
                 _log.info("run %s: %s", run.name, error)
             except AmityError as error:
                 self._close(run, "failed", str(error))
+            except Exception:  # a fault in what one run has left ends no other, nor the server
+                _log.exception("run %s", run.name)
+                self._tell(run.name, f"run {run.name} cannot be looked after: the log says why")
 
     def _open_runs(self) -> list[HubRun]:
         """Runs that are not over, the oldest first.
@@ -131,14 +134,27 @@ class Supervisor:
         self._tell(run.name, f"run {run.name}: {words[0]}" if missing else "")
         words += [f"waiting for the end of run {before[0]}"] if before else []
         self._note(run, connected, "queued", "; ".join(words))
-        if before or len(there) < max(1, needed):
+        if before:
+            return
+        if len(there) < max(1, needed):
+            self._wait(run, missing)
             return
         number = job["number"] + 1
         handed = self._engine.submit(run.name, there, max(1, needed), number)
-        run.remember({**job, "id": handed, "number": number, "silos": there})
+        run.remember({**job, "id": handed, "number": number, "silos": there, "waiting": None})
         self._begun[run.name] = self._now()
         self._idle.pop(run.name, None)
         self._say(f"run {run.name}: handed in for the {_nth(number)} time, to {', '.join(there)}")
+
+    def _wait(self, run: HubRun, missing: Sequence[str]) -> None:
+        """Wait for silos without whom no job can be made, for as long as the contract says."""
+        job, now = run.job, self._now()
+        since = now if job["waiting"] is None else job["waiting"]
+        if job["waiting"] is None:
+            run.remember({**job, "waiting": since})
+        elif now - since > run.contract.limits.absence:
+            names = ", ".join(missing)
+            self._close(run, "failed", f"waited {now - since:.0f} s, which is the limit, for {names} to connect")
 
     def _watch(self, run: HubRun, connected: set[str]) -> None:
         """See whether the silos of a job that is under way are at work in it."""
@@ -155,7 +171,7 @@ class Supervisor:
         self._idle[run.name] = idle, looks
         young = self._now() - self._begun[run.name] < START and not idle & worked
         nobody = self._now() - status["written"] > STALE
-        if not idle or looks < LOOKS or (young and not nobody):
+        if not idle or looks < LOOKS or young:
             return
         names = " and ".join(sorted(idle))
         if nobody or run.contract.policy == "wait":

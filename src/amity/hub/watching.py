@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from amity.federation.distant import ABSENT
 from amity.federation.messages import (
     Answer,
     Declined,
@@ -63,7 +64,7 @@ class Watcher:
             case Failed(blame="upload", words=words) if kind in (Train, Measure):
                 self._board.silo(name, "uploaded" if kind is Train else "evaluated", words)
             case Failed(words=words):
-                self._board.silo(name, "absent", words)
+                self._board.silo(name, "absent", words.removeprefix(ABSENT))
             case Declined(words=words):
                 self._board.silo(name, "declined", words)
             case Left():

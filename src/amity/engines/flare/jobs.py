@@ -11,6 +11,7 @@ import io
 import json
 import logging
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,9 @@ from amity.engines.flare.kits import admin_kit, admin_user
 from amity.engines.flare.kits.resources import CONTROLLER, EXECUTOR
 from amity.engines.flare.letters import LETTER
 from amity.errors import LostWorker
+
+FRESH = 45.0
+"""Seconds since its last heartbeat after which a silo does not count as connected."""
 
 ENDED = ("FINISHED:", "FAILED", "ABORTED", "ABANDONED", "REJECTED")
 
@@ -71,9 +75,10 @@ class Jobs:
                 raise
 
     def connected(self) -> set[str]:
-        """Silos that the server hears of."""
+        """Silos that the server has heard of just now: FLARE itself lists one for minutes after it is gone."""
         info = self._ask("get_system_info")
-        return {str(client.name) for client in info.client_info}
+        now = time.time()
+        return {str(client.name) for client in info.client_info if now - (client.last_connect_time or 0.0) < FRESH}
 
     def working(self, job: str) -> set[str]:
         """Silos whose process of this job is there."""

@@ -79,6 +79,7 @@ class KeptRunning:
 
     def _start(self) -> None:
         self._began = time.monotonic()
+        self._log.touch(mode=0o600)
         with self._log.open("ab") as log:
             self._said = log.tell()
             self._process = subprocess.Popen(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from amity.engines.flare.kept_running import KeptRunning
 from amity.engines.flare.kits import silo_command
+from amity.federation.approvals import runs_offered
 from amity.site.config import Site, load_site
 
 EVERY = 2.0
@@ -27,9 +28,14 @@ def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], boo
     network = KeptRunning(command, environment, folder / "silo.err", say)
     finishing: subprocess.Popen[bytes] | None = None
     tries: Counter[str] = Counter()
+    told: set[str] = set()
     try:
         while not until():
             network.look()
+            offered = set(runs_offered(site.state))
+            for run in sorted(offered - told):
+                say(f"run {run} waits for approval: amity federation approve {run} --site {folder}")
+            told = offered
             if finishing is None and (due := [run for run in without_verdict(site) if tries[run] < TRIES]):
                 tries.update(due)
                 say(f"run {', '.join(due)} is over: the model alone is trained here, for the verdict")
