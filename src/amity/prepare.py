@@ -74,7 +74,7 @@ class Prepared(NamedTuple):
 
     @property
     def _trainings_ahead(self) -> float:
-        """Local trainings of an evaluated model beyond one for every round: of a method of one's own, none are known."""
+        """Local trainings of an evaluated model beyond one for every round; none are known of a method of one's own."""
         if self.run.method not in METHODS:
             return 0.0
         return trainings_ahead(self.run.method, self.run.settings, self.run.epochs)
