@@ -51,11 +51,19 @@ def test_twin_is_not_recommended_and_the_numbers_say_why(page: str) -> None:
     assert "not recommended, harms on natural silos" in METHODS["twin"].title
 
 
-def test_no_table_of_the_readme_leads_with_our_own_method() -> None:
-    lines = (DOCS.parent / "README.md").read_text(encoding="utf-8").splitlines()
-    rows = [line for line in lines if line.startswith("| `twin`")]
-    assert len(rows) == 1 and "not recommended" in rows[0]
-    assert not lines[lines.index(rows[0]) + 1].startswith("|")  # the last of the methods
+@pytest.mark.parametrize(("page", "tables"), [("README.md", 1), ("docs/comparison.md", 2)])
+def test_no_table_leads_with_our_own_method(page: str, tables: int) -> None:
+    lines = (DOCS.parent / page).read_text(encoding="utf-8").splitlines()
+    places = [place for place, line in enumerate(lines) if re.match(r"\| `?twin\b", line)]
+    assert len(places) == tables
+    for place in places:
+        assert "not recommended" in lines[place]
+        assert not lines[place + 1].startswith("|")  # the last of the methods
+
+
+def test_the_page_of_all_methods_says_what_is_delivered() -> None:
+    heads = [line for line in (DOCS / "comparison.md").read_text(encoding="utf-8").splitlines() if "BMTA % |" in line]
+    assert len(heads) == 2 and all(head.startswith("| method | delivered % | worst silo % |") for head in heads)
 
 
 def test_what_the_readme_says_of_the_hospitals_is_recorded() -> None:

@@ -17,6 +17,7 @@ from amity.engines.local import footprint
 from amity.engines.local.matrices import check_folder
 from amity.engines.ray.cluster import check as check_ray
 from amity.federation.plan import Member, Plan, member_of
+from amity.methods import METHODS, trainings_ahead
 from amity.methods.pooled import Pooled
 from amity.resolve import RATES, Builds, method_of, resolve, validation_of
 
@@ -68,7 +69,15 @@ class Prepared(NamedTuple):
             "scales": None if self.silos.classes else {silo.name: silo.scale for silo in self.silos.silos},
             "sha256": self.silos.sha256,
             "test_sha256": _tests_hash(self.silos),
+            "trainings_ahead": self._trainings_ahead,
         }
+
+    @property
+    def _trainings_ahead(self) -> float:
+        """Local trainings of an evaluated model beyond one for every round; none are known of a method of one's own."""
+        if self.run.method not in METHODS:
+            return 0.0
+        return trainings_ahead(self.run.method, self.run.settings, self.run.epochs)
 
 
 def silos_of(run: Run, data_dir: str | Path | None = None, notify: Fetching | None = None) -> Silos:

@@ -370,6 +370,22 @@ def test_what_a_driver_leaves_behind_is_ended(told: bytes, tmp_path: Path) -> No
             process.communicate()
 
 
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_driver_is_watched_from_the_beginning_to_its_end(killed: bool, tmp_path: Path) -> None:
+    """By a process that really starts: it says what has happened to a driver that is killed, and else nothing."""
+    folder = tmp_path / "amity-x"
+    folder.mkdir()
+    program = (
+        "import os, pathlib, sys\nfrom amity.engines.ray.cluster import _watched\n"
+        "with _watched(pathlib.Path(sys.argv[1])):\n    if sys.argv[2:]:\n        os.kill(os.getpid(), 9)"
+    )
+    command = [sys.executable, "-c", program, str(folder), *(["killed"] if killed else [])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)  # until nobody has its streams any more
+    assert done.returncode == (-signal.SIGKILL if killed else 0)
+    assert folder.exists() != killed
+    assert done.stderr == (f"{ray_watch.SAID}\n" if killed else "")
+
+
 @pytest.mark.slow
 def test_a_cluster_that_has_ended_no_longer_listens_to_sigterm() -> None:
     program = (

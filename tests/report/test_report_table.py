@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from four_silos import arrays
 from report.reported_runs import Page, a_run, labels
 from rich.console import Console
 
-from amity.record import Record
+import amity
+from amity.record import Record, read
 from amity.report import compare_table, table, table_width, write_report
 from amity.report.table import p_values, probability, rows
 from amity.statistics import RankTest
@@ -120,3 +122,22 @@ def test_the_table_marks_the_best_and_takes_names_as_text(tmp_path: Path) -> Non
         "MB down",
     ):
         assert any(heading in line for line in lines)
+
+
+def test_a_table_says_whose_models_have_trained_more_often(tmp_path: Path) -> None:
+    """A fine-tuned model of round k has had k + 1 local trainings: the star may go to it for that alone."""
+    silos = amity.own_silos({name: arrays(place) for place, name in enumerate("abc")})
+    runs = {name: amity.Run(name, rounds=2, epochs=1, model="mlr") for name in ("fedamp", "fedavg-ft", "fedavg-local")}
+    for name, run in runs.items():
+        amity.run(run, silos, out=tmp_path / name)
+    made = {name: read(tmp_path / name) for name in runs}
+
+    def told(*names: str) -> tuple[str, str]:
+        records = [made[name] for name in names]
+        page = write_report(records, tmp_path / "report.html").read_text(encoding="utf-8")
+        return str(compare_table(records).caption), page.partition("<noscript>")[0]
+
+    for text in told("fedamp", "fedavg-ft"):
+        assert "models of fedavg-ft are trained once more before every evaluation" in text
+    for names in (("fedamp", "fedavg-local"), ("fedavg-ft",)):
+        assert not any("Unequal work" in text for text in told(*names))

@@ -24,6 +24,7 @@ from amity.federation.messages import Measured, absent
 from amity.federation.reports import Progress, Round
 from amity.federation.resume import Saved
 from amity.federation.run_contract import RunContract
+from amity.methods import trainings_ahead
 
 
 class Journal:
@@ -151,4 +152,5 @@ def _facts(contract: RunContract, run: Run) -> dict[str, Any]:
         "scales": None,
         "sha256": contract.hash(),
         "test_sha256": None,
+        "trainings_ahead": trainings_ahead(run.method, run.settings, run.epochs),
     }

@@ -69,6 +69,7 @@ class Facts(Subject):
     scales: NotRequired[dict[str, list[float | None]] | None]  # silo -> zero and unit of its quantity
     sha256: NotRequired[str | None]  # of the silos' data
     test_sha256: NotRequired[str | None]  # of what silos are tested on
+    trainings_ahead: NotRequired[float]  # local trainings before every evaluation, beyond one for each round
 
 
 class FactsFile(Facts):

@@ -16,7 +16,7 @@ from amity.record import Manifest, Record
 from amity.report import figures, heatmaps
 from amity.report.page import document, facts_list, figure_in, section, table_of, write_page
 from amity.report.series import Series, series_of
-from amity.report.table import cells, headings, main_score, metric_heading, p_values, probability, rows, seeds
+from amity.report.table import cells, headings, main_score, metric_heading, p_values, probability, rows, seeds, work
 from amity.statistics import RankTest
 
 HOLDINGS = (
@@ -128,7 +128,7 @@ def _results(records: Sequence[Record]) -> str:
         "data chose, where silos have some, else of the last round. Worst silo and spread (standard deviation over "
         f"silos) are theirs. {papers} chooses its round on the test data, so nobody can count on it. The block score "
         "is the mean weight within groups of alike silos over the mean weight between them."
-    )
+    ) + "".join(f" {escape(text)}." for text in work(records))
     noscript = "<noscript><p>The figures below need JavaScript; the tables do not.</p></noscript>"
     return section("Results", note, table_of(titles.values(), body) + noscript)
 

@@ -219,5 +219,18 @@ def _caption(records: Sequence[Record]) -> str:
     papers = "BMTA" if main == TITLES["accuracy"] else "Best on test"
     return (
         f"* best mean test {main} of the models that are delivered, {which}; worst and spread are theirs{over}. "
-        f"{papers}, the best round on test data, is what papers report"
+        f"{papers}, the best round on test data, is what papers report" + "".join(f". {text}" for text in work(records))
     )
+
+
+def work(records: Sequence[Record]) -> list[str]:
+    """Return a sentence on rows whose models have trained more often than those of others; none where all are equal."""
+    ahead = {one.name: one.first.facts.get("trainings_ahead", 0.0) for one in series_of(records)}
+    least = min(ahead.values(), default=0.0)
+    more = [name for name, value in ahead.items() if value > least]
+    if not more:
+        return []
+    return [
+        f"Unequal work: models of {', '.join(more)} are trained once more before every evaluation, the others' are not "
+        "(fedavg-local of a round more is fine-tuned FedAvg at equal work)"
+    ]

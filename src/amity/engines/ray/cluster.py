@@ -158,7 +158,7 @@ def _folder() -> Iterator[Path]:
 @contextmanager
 def _watched(folder: Path) -> Iterator[None]:
     """Have the cluster in this folder ended by another process, should this one end without doing it."""
-    program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("ray_watch.py")), str(folder)]
+    program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("watch.py")), str(folder)]
     # A session of its own: what is typed at a terminal does not reach it.
     watch = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
     try:

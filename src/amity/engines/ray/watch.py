@@ -1,6 +1,6 @@
-"""A process that outlives a driver and clears away the Ray cluster that it has left behind. See ray_cluster.py.
+"""A process that outlives a driver and clears away the Ray cluster that it has left behind. See cluster.py.
 
-    python ray_watch.py FOLDER
+    python watch.py FOLDER
 
 waits until its input ends, and ends every process that then still belongs to the folder. Where it has read "done", the
 driver has left the cluster in order. Else the driver is dead: the folder is removed, and a line says what has happened.
