@@ -221,7 +221,7 @@ def main() -> None:
 
 def _words(process: psutil.Process) -> list[str]:
     try:
-        return process.cmdline()
+        return [str(word) for word in process.cmdline()]
     except psutil.Error:
         return []
 

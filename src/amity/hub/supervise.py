@@ -174,7 +174,6 @@ class Supervisor:
         worked = self._worked.setdefault(job["id"], set())
         worked |= working
         idle = frozenset(there - working)
-<<<<<<< HEAD
         gone = self._gone.setdefault(job["id"], set())
         gone |= invited - connected
         lasting = self._lasting(run.name, idle, surely_there=idle <= gone)
@@ -186,14 +185,6 @@ class Supervisor:
                 run.remember({**job, "id": None})
             return
         if not idle or not (lasting or nobody) or (young and not idle & worked):
-=======
-        before, looks = self._idle.get(run.name, (frozenset(), 0))
-        looks = looks + 1 if idle and idle == before else 1
-        self._idle[run.name] = idle, looks
-        young = self._now() - self._begun[run.name] < START and not idle & worked
-        nobody = self._now() - status["written"] > STALE
-        if not idle or looks < LOOKS or young:
->>>>>>> origin/main
             return
         names = " and ".join(sorted(idle))
         if nobody or run.contract.policy == "wait":

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from commands import Amity, refused, worked
+from cli.commands import Amity, refused, worked
 
 DESCRIPTION = 'name = "hearts"\norganisation = "University Hospital"\nhost = "127.0.0.1"\nport = {port}\n'
 

@@ -23,9 +23,6 @@ from amity.engines.flare.kits.resources import CONTROLLER, EXECUTOR
 from amity.engines.flare.letters import LETTER
 from amity.errors import LostWorker
 
-FRESH = 45.0
-"""Seconds since its last heartbeat after which a silo does not count as connected."""
-
 ENDED = ("FINISHED:", "FAILED", "ABORTED", "ABANDONED", "REJECTED")
 
 HEARD = 3.0 * HEARTBEAT
@@ -79,16 +76,9 @@ class Jobs:
                 raise
 
     def connected(self) -> set[str]:
-<<<<<<< HEAD
         """Silos that the server hears of. FLARE itself believes in one for ten minutes after its last heartbeat."""
         info, now = self._ask("get_system_info"), time.time()
         return {str(client.name) for client in info.client_info if now - (client.last_connect_time or 0.0) < HEARD}
-=======
-        """Silos that the server has heard of just now: FLARE itself lists one for minutes after it is gone."""
-        info = self._ask("get_system_info")
-        now = time.time()
-        return {str(client.name) for client in info.client_info if now - (client.last_connect_time or 0.0) < FRESH}
->>>>>>> origin/main
 
     def working(self, job: str) -> set[str]:
         """Silos whose process of this job is there."""
