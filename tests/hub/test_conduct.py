@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from networks import Pauses, check_equal, trial_of
+from networks import Killed, Pauses, check_equal, trial_of
 
 import amity
-from amity.federation.messages import Commit, Describe, Message, Train
+from amity.federation.messages import Commit, Describe, Finish, Message, Train
 from amity.federation.transport import Away
 from amity.hub import requests
 from amity.methods import METHODS
@@ -179,8 +179,8 @@ def test_a_contract_that_is_declined_waits_for_whoever_approves_it(
     trial.check_models()
 
 
-def test_a_run_stops_between_two_rounds(tmp_path: Path) -> None:
-    trial = trial_of(tmp_path, "fedavg")
+def test_a_run_stops_between_two_rounds_and_leaves_every_silo_its_model(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, "fedavg-ft")
 
     def ask(name: str, message: Message) -> None:
         if isinstance(message, Commit):
@@ -192,6 +192,39 @@ def test_a_run_stops_between_two_rounds(tmp_path: Path) -> None:
     assert trial.phase == "stopped" and trial.status["round"] == 1
     assert [line["round"] for line in trial.record.lines] == [1] and trial.record.summary is not None
     write_report([trial.record], tmp_path / "report.html")
+    trial.check_models(amity.run(replace(trial.run, rounds=1, engine="loop"), trial.silos))
+    assert not requests.asked(trial.folder, "stop")
+
+
+def test_a_stop_that_a_crash_interrupts_is_not_forgotten(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, "fedavg")
+
+    def ask(name: str, message: Message) -> None:
+        if isinstance(message, Commit):
+            requests.ask(trial.folder, "stop")
+        if isinstance(message, Finish):
+            raise Killed
+
+    with trial.network() as network:
+        network.before = ask
+        with pytest.raises(Killed):
+            trial.conduct(network)
+    assert requests.asked(trial.folder, "stop") and trial.phase == "running"  # for whoever looks after the run next
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_a_stop_waits_for_nobody(done: int, tmp_path: Path, pauses: Pauses) -> None:
+    trial = trial_of(tmp_path, "fedavg")
+    pauses.script = [lambda: requests.ask(trial.folder, "stop")]
+    with trial.network() as network:
+
+        def go(name: str, message: Message) -> None:
+            if isinstance(message, Train) and message.round == done + 1:
+                network.away["silo-02"] = "no sign of life"
+
+        network.before = go
+        trial.conduct(network)
+    assert trial.phase == "stopped" and pauses.count == 1 and len(trial.record.lines) == done
 
 
 def test_a_run_that_waits_for_a_silo_can_be_stopped(tmp_path: Path, pauses: Pauses) -> None:

@@ -60,6 +60,7 @@ def conduct(hub: Path, name: str, network: Network) -> None:
             _Conducted(folder, contract, document, accounts, board, watcher).go()
         except requests.Stop:
             board.phase("stopped", "it was stopped at the server")
+            requests.clear(folder, "stop")  # now: whoever comes after a crash must know of it, too
         except requests.Regroup:
             board.phase("regrouping", "a silo is back, or is new: the next round has it")
         except LostWorker as error:
@@ -132,9 +133,10 @@ class _Conducted:
                     requests.check(self._folder)
         except requests.Stop:
             carrier.hurry()
-            requests.clear(self._folder, "stop")  # it is heard
             if server.progress.round:
-                if not journal.chosen:
+                if journal.chosen:
+                    server.keep_first()
+                else:
                     server.keep()
                 server.end()
             raise
