@@ -15,7 +15,7 @@ from amity.federation.run_contract import Limits
 from amity.hub import requests
 from amity.hub.board import Board, Phase, Step
 from amity.hub.runs import HubRun, run_of, runs_of
-from amity.hub.supervise import LOOKS, START, Supervisor
+from amity.hub.supervise import IDLE, LOOKS, START, Supervisor
 
 NAMES = ["ash", "birch", "cedar"]
 
@@ -188,9 +188,11 @@ def test_a_silo_that_cannot_rejoin_its_job_has_it_handed_in_again(house: House) 
     house.look()
     house.engine.at_work = {"ash", "birch"}
     house.look(LOOKS - 1)
-    assert house.engine.aborted == []  # one look may be wrong
-    house.board(run)
-    house.look()
+    first = house.now
+    while house.now < first + IDLE:
+        assert house.engine.aborted == []  # one look may be wrong, and a silo that is just gone is still believed in
+        house.board(run)
+        house.look()
     assert house.engine.aborted == ["job-1"] and run.job["id"] is None and run.job["failures"] == 1
     house.look()
     assert len(house.engine.handed) == 2 and any("cedar cannot rejoin" in line for line in house.said)
@@ -265,7 +267,7 @@ def test_a_board_that_nobody_writes_is_nobodys(house: House) -> None:
     house.look()
     house.board(run)
     house.engine.at_work = set()
-    house.look(LOOKS, START + 1)
+    house.look(1, START + 1)
     assert house.engine.aborted == ["job-1"] and run.job["id"] is None
 
 
