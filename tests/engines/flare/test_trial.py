@@ -34,6 +34,7 @@ def took_part(run: HubRun) -> list[list[str]]:
     return [line["took_part"] for line in read(run.folder / "record").lines]
 
 
+@pytest.mark.slow
 def test_a_clean_end(tmp_path: Path) -> None:
     with strikes.trial_in(tmp_path) as trial:
         trial.start("server", *trial.names)
