@@ -84,7 +84,7 @@ def status_command(
 
 
 def stop_command(name: RunName, hub: Hub) -> None:
-    """Stop a run for good, after the round that is under way."""
+    """Stop a run for good, after the round that is under way. Silos keep the personal models of that round."""
     from amity.hub import requests
     from amity.hub.board import OVER
     from amity.hub.runs import run_of
