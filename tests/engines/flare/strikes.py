@@ -27,7 +27,7 @@ from amity.prepare import silos_of
 from amity.record import read
 from amity.result import Result
 
-RUN = Run("scaffold", data="digits", clients=3, rounds=6, epochs=500, engine="loop", model="mlp")
+RUN = Run("scaffold", data="digits", clients=3, rounds=6, epochs=1000, engine="loop", model="mlp")
 """Turns of some seconds, which a strike can come into; a method for which a round too many shows in every model."""
 
 
@@ -67,7 +67,7 @@ def in_round(run: HubRun, number: int, silo: str | None = None) -> None:
         return status["round"] == number - 1 and "training" in steps
 
     wait_until(training)
-    time.sleep(0.3)  # well into the turn
+    time.sleep(0.2)  # well into the turn
 
 
 def family(trial: Trial, *names: str) -> list[psutil.Process]:

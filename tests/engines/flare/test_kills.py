@@ -37,6 +37,7 @@ def struck(trial: Trial, strike: Strike, **terms: object) -> None:
     before = strikes.family(trial, "server", *trial.names)
     began = time.monotonic()
     strike(trial)
+    assert run.status["round"] == 2, "the strike came after the round that it was meant for"
     strikes.next_round(run, 3)
     print(f"{strike.__name__}: {time.monotonic() - began:.1f} s from the strike to the end of its round")
     status = trial.wait(run)
