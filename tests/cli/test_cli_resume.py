@@ -174,7 +174,7 @@ def test_ctrl_c_ends_a_real_process_cleanly(amity: Amity, tmp_path: Path) -> Non
                     break
                 time.sleep(0.01)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode == 130, err
