@@ -20,6 +20,7 @@ from amity.cli.flags import (
     with_run_options,
 )
 from amity.cli.progress import begin
+from amity.cli.watch import Watch
 from amity.config.run import seed_directory
 from amity.errors import InputError
 
@@ -38,6 +39,7 @@ def run_command(
     force: Force = False,
     data_dir: DataDir = None,
     seeds: Seeds = None,
+    watch: Watch = False,
     given: dict[str, str],
 ) -> None:
     """Run one method; writes a run directory with its models, record and report."""
@@ -57,4 +59,4 @@ def run_command(
         if name != own.get("method", name):
             raise InputError(f"{place} has method = {own['method']!r}, got {name!r}: resume with the same method")
         planned.append((plan.runs_of([name], flags, file, settings or [], {name: own})[0], place))
-    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir)
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, watch=watch)
