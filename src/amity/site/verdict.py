@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal, TypedDict
 
 from amity.learn.metrics import TITLES, UNITS
-from amity.site.paired import LEVEL, Difference
-
-Judgement = Literal["gains", "better alone", "no clear difference", "cannot be compared"]
+from amity.worth.contents import Judgement
+from amity.worth.paired import LEVEL
 
 
 class Verdict(TypedDict):
@@ -33,18 +31,6 @@ class Verdict(TypedDict):
     judgement: Judgement
     words: str
     metrics: dict[str, dict[str, float | None]]  # of either model, by name
-
-
-def judged(difference: Difference) -> tuple[Judgement, str]:
-    """The judgement on a difference, and how it is said."""
-    points = difference.points
-    if math.isnan(points):
-        return "cannot be compared", "cannot be compared"
-    if not difference.clear:
-        return "no clear difference", "no clear difference"
-    if points > 0:
-        return "gains", f"gains {points:.1f} points"
-    return "better alone", f"better alone, by {-points:.1f} points"
 
 
 def report(verdict: Verdict) -> str:
