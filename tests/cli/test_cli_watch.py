@@ -36,7 +36,7 @@ def test_the_address_is_printed_and_ctrl_c_ends_it(amity: Amity, monkeypatch: py
     assert said.code == 130 and said.err == ""
 
 
-def test_a_run_is_served_while_it_goes_on(amity: Amity, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_served_while_it_goes_on(amity: Amity) -> None:
     said = amity(*with_tiny("run fedavg --out run --watch"))
     worked(said)
     address = re.search(r"live page: http://127\.0\.0\.1:(\d+)/", said.err)

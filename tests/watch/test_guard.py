@@ -124,7 +124,7 @@ def test_the_address_loses_its_token_to_a_cookie() -> None:
     answer = ask(Guard(hello, "0.0.0.0", 80, TOKEN), "/", query=f"token={TOKEN}")
     assert (answer.status, answer.headers["location"], answer.body) == (303, "/", b"")
     cookie = answer.headers["set-cookie"]
-    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie
     assert ask(Guard(hello, "0.0.0.0", 80, TOKEN), "/", cookie=cookie.partition(";")[0]).status == 200
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from record.rounds_by_hand import SILOS, events_of, record_rounds
+from record.rounds_by_hand import SILOS, add_round, events_of, record_rounds
 from watch.watched_folders import begin, finish, live, looked, record_of, resume
 
 from amity import record
@@ -145,7 +146,10 @@ def test_a_line_without_an_end_waits_for_it(tmp_path: Path) -> None:
     path = tmp_path / "run"
     folder = RunFolder(path, "run")
     recorder = begin(path)
-    record_rounds(recorder, [1, 2])
+    record_rounds(recorder, [1])
+    for event in events_of(2):
+        recorder.listen(event)
+    add_round(recorder, 2)
     content = (path / "rounds.jsonl").read_bytes()
     (path / "rounds.jsonl").write_bytes(content[:-20])
     assert live(folder)["round"] == 1 and live(folder)["words"] == "round 2 is under way"
@@ -154,18 +158,30 @@ def test_a_line_without_an_end_waits_for_it(tmp_path: Path) -> None:
     assert live(folder)["round"] == 2
 
 
-@pytest.mark.parametrize("name", ["rounds.jsonl", "events.jsonl", "facts.json", "config.toml"])
-def test_damage_is_said_at_the_second_look_and_ends_when_it_is_mended(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("rounds.jsonl", lambda content: content + b"!\n"),
+        ("events.jsonl", lambda content: content + b'{"what": 5}\n'),
+        ("facts.json", lambda content: b"!" + content[1:]),
+        ("config.toml", lambda content: content + b"x = 1\n"),
+    ],
+)
+def test_damage_is_said_at_the_second_look_and_ends_when_it_is_mended(
+    tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
+) -> None:
     path = tmp_path / "run"
     folder = RunFolder(path, "run")
     recorder = begin(path)
     record_rounds(recorder, [1, 2])
     assert live(folder)["words"] == ""
     content = (path / name).read_bytes()
-    (path / name).write_bytes(b"!" + content[1:])
+    (path / name).write_bytes(damage(content))
     assert live(folder)["words"] == ""  # a file may be in the middle of being written
-    assert str(path / name) in live(folder)["words"]
-    assert live(folder)["phase"] == "running"
+    for _ in range(2):
+        look = looked(folder)
+        assert str(path / name) in look.live["words"] and look.live["phase"] == "running"
+        assert look.live["round"] == 2 and len(record_of(look).lines) == 2  # what is known is still shown
     (path / name).write_bytes(content)
     assert live(folder)["words"] == "" and live(folder)["round"] == 2
 

@@ -12,7 +12,8 @@ from watch.watched_folders import a_hub, begin, finish
 
 from amity.errors import InputError
 from amity.watch import watcher as watchers
-from amity.watch.folders import Place, check_folders, places_in
+from amity.watch.folders import Place, places_in
+from amity.watch.serving import check_folders
 from amity.watch.watcher import Watcher
 
 
@@ -100,9 +101,10 @@ def test_time_alone_is_no_news(tmp_path: Path) -> None:
 def test_folders_are_looked_at_once_a_second(tmp_path: Path) -> None:
     watcher = Watcher([tmp_path / "run"])
     assert watcher.look().live["runs"][0]["phase"] == "waiting"
-    begin(tmp_path / "run")
+    recorder = begin(tmp_path / "run")
     assert watcher.look().live["runs"][0]["phase"] == "waiting"
     assert watcher.look(hurry=True).live["runs"][0]["phase"] == "running"
+    recorder.close()
 
 
 def test_a_view_that_cost_much_is_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +120,8 @@ def test_a_view_that_cost_much_is_given_again(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_cannot_be_followed_or_drawn_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record_rounds(begin(tmp_path / "run"), [1])
+    recorder = begin(tmp_path / "run")
+    record_rounds(recorder, [1])
     watcher = Watcher([tmp_path / "run", tmp_path / "other"])
 
     def fail(*given: object, **named: object) -> None:

@@ -16,8 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from amity.errors import AmityError, InputError
-from amity.watch.folders import check_folders
-from amity.watch.serving import require_server, serving
+from amity.watch.serving import check_folders, require_server, serving
 
 NICE = 10
 """How far it stands back: a run that wants all cores gets them."""
@@ -30,8 +29,8 @@ LAST_WORDS = 15.0
 def watched_beside(paths: Sequence[Path]) -> Iterator[str]:
     """Serve the page of these folders from another process for a while; its address comes back."""
     require_server()
-    check_folders(list(paths))
-    command = [sys.executable, "-m", "amity.watch.beside", *(str(path.absolute()) for path in paths)]
+    check_folders(paths)
+    command = [sys.executable, "-P", "-m", "amity.watch.beside", *(str(path.absolute()) for path in paths)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         start_new_session=True,  # Ctrl-C is for the run: the page shows how that ends

@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from amity.errors import InputError
 from amity.record.directory import holds_run
 
 Kind = Literal["run", "hub", "silo"]
@@ -21,18 +20,6 @@ class Place(NamedTuple):
     kind: Kind
     path: Path
     name: str  # for people
-
-
-def check_folders(paths: list[Path]) -> None:
-    """Refuse what can never be watched. A folder that does not exist yet is waited for."""
-    for path in paths:
-        try:
-            found = path.exists() and not path.is_dir()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(f"watch needs directories, got {str(path)[:60]!r} ({reason}): give another") from None
-        if found:
-            raise InputError(f"watch needs directories, got the file {path}: give the directory that it is in")
 
 
 def places_in(path: Path) -> list[Place]:

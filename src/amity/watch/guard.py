@@ -80,7 +80,8 @@ class Guard:
         elif self._token is None or self._has_token(headers.get("cookie", ""), self._token):
             await self._app(scope, receive, _with_headers(send, {}))
         elif self._given(scope["query_string"], self._token):
-            cookie = {"set-cookie": f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"}
+            # Lax: an address that was clicked in a page elsewhere is to work, and nothing can be changed by it.
+            cookie = {"set-cookie": f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Lax"}
             if scope["path"] == "/":  # away with the token from the address, which is shown and remembered
                 await _refuse(send, 303, "", {"location": "/", **cookie})
             else:

@@ -68,6 +68,9 @@ def application(watcher: Watcher, visitors: Visitors) -> Starlette:
     async def front(request: Request) -> Response:
         return Response(page, media_type="text/html")
 
+    async def icon(request: Request) -> Response:
+        return Response(status_code=204)  # browsers ask for one by themselves; there is none
+
     async def file(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in texts:
@@ -85,6 +88,7 @@ def application(watcher: Watcher, visitors: Visitors) -> Starlette:
     return Starlette(
         routes=[
             Route("/", front),
+            Route("/favicon.ico", icon),
             Route(f"/{FOLDER}/{{name:path}}", file),
             Route("/live", live),
             Route("/view", view),

@@ -103,23 +103,23 @@ class RunFolder:
         return ""
 
     def _read_lines(self, known: Record) -> None:
+        """Read new rounds. Those before a damaged one stay; the file is read anew then, until it is mended."""
         added = self._lines_tail.look()
         if added.anew:
             self._lines, self._checks = [], []
+        file, must = self.path / LINES, known.sums is not None
         for raw in added.lines:
             before, number = last_of(self._checks), len(self._lines) + 1
             try:
-                line, check = read_line(
-                    self.path / LINES, raw, number, before, len(known.silos), must=known.sums is not None
-                )
+                line, check = read_line(file, raw, number, before, len(known.silos), must=must)
             except DamagedFile:
-                self._lines_tail.forget()  # it may be mended, or rewritten by a run that goes on
-                self._lines, self._checks = [], []
+                self._lines_tail.begin_anew()
                 raise
             self._lines.append(line)
             self._checks.append(check)
 
     def _read_events(self) -> None:
+        """Read new events, in the same way."""
         added = self._events_tail.look()
         if added.anew:
             self._events = []
@@ -128,8 +128,7 @@ class RunFolder:
             try:
                 event = event_of(raw, Path(f"{self.path / EVENTS} line {len(self._events) + 1}"))
             except DamagedFile:
-                self._events_tail.forget()
-                self._events, self._standings = [], Standings(list(self._standings.silos))
+                self._events_tail.begin_anew()
                 raise
             self._events.append(event)
             self._standings.take(event)
@@ -220,7 +219,9 @@ class RunFolder:
 
     def _feed(self, silos: int) -> list[EventView]:
         """The last events in plain words, newest last."""
-        asked = {event.round: event.total for event in self._events[-FEED * 8 :] if event.what == "round"}
+        asked = {
+            event.round: event.total for event in self._events[-FEED * 8 :] if event.what == "round" and event.total
+        }
         quiet = (*STEPS, "trained") if silos > MANY else STEPS
         events = [event for event in self._events[-FEED * 8 :] if event.what not in quiet]
         return [in_words(event, asked.get(event.round)) for event in events[-FEED:]]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import importlib.util
 import logging
+import os
 import socket
+import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amity.errors import InputError
-from amity.watch.folders import check_folders
 from amity.watch.guard import LOOPBACK, Guard, is_loopback, new_token
 
 PARTING = 5.0
@@ -43,6 +44,20 @@ def require_server() -> None:
         raise InputError(f"the live page needs {' and '.join(missing)}, not installed: pip install starlette uvicorn")
 
 
+def check_folders(paths: Sequence[Path]) -> None:
+    """Refuse what can never be watched. A folder that does not exist yet is waited for."""
+    for path in paths:
+        try:
+            found = not stat.S_ISDIR(os.stat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            found = False
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"watch needs directories, got {str(path)[:60]!r} ({reason}): give another") from None
+        if found:
+            raise InputError(f"watch needs directories, got the file {path}: give the directory that it is in")
+
+
 def check_port(port: int) -> int:
     """Return a port that may be asked for; 0 stands for any that is free."""
     if not 0 <= port <= 65535:
@@ -60,7 +75,7 @@ def serving(
     server closes, every open page is sent how things stand.
     """
     require_server()
-    check_folders(list(paths))
+    check_folders(paths)
     token = new_token() if with_token or not is_loopback(host) else None
     with _bound(host, check_port(port)) as listening:
         address = Address(host, listening.getsockname()[1], token)

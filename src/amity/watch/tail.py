@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 KNOWN = 128  # bytes before the place where reading goes on, by which a file that was rewritten shows
 
@@ -48,7 +48,7 @@ class Tail:
         try:
             with self.path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                anew = had and not (size >= self._place and self._same_before(file.fileno()))
+                anew = had and not (size >= self._place and self._same_before(file))
                 if anew or not had:
                     self._place = max(0, size - self._most) if self._most is not None else 0
                     self._before = b""
@@ -76,10 +76,10 @@ class Tail:
         self._place += len(content)
         self._before += content
 
-    def _same_before(self, handle: int) -> bool:
-        known = self._before[-KNOWN:]
-        self._before = known
-        return os.pread(handle, len(known), self._place - len(known)) == known
+    def _same_before(self, file: BinaryIO) -> bool:
+        self._before = self._before[-KNOWN:]
+        file.seek(self._place - len(self._before))
+        return file.read(len(self._before)) == self._before
 
 
 class Lines(NamedTuple):
@@ -95,6 +95,7 @@ class LineTail:
     def __init__(self, path: Path, most: int | None = None) -> None:
         self._tail = Tail(path, most)
         self._cut = most is not None  # whether the first line may be the end of one
+        self._anew = False
 
     def look(self) -> Lines:
         """Return the whole lines that were added since the last look."""
@@ -106,11 +107,13 @@ class LineTail:
             self._cut = False
             if not lines[0].startswith(b"{"):
                 lines = lines[1:]
-        return Lines(added.anew, lines)
+        anew, self._anew = added.anew or self._anew, False
+        return Lines(anew, lines)
 
-    def forget(self) -> None:
-        """Begin anew at the next look."""
+    def begin_anew(self) -> None:
+        """Give all lines again at the next look."""
         self._tail.forget()
+        self._anew = True
 
 
 LOOK_BACK = 16_384  # bytes of a log that hold its last lines
