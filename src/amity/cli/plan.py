@@ -98,13 +98,16 @@ def alone_run(
 ) -> Run:
     """Return the run in which every silo trains alone, beside that of a method, with what all methods are given.
 
-    `begun`: the configurations of the runs that are resumed, of this one and of those beside it.
+    `begun`: the configurations of the runs that are resumed, of this one and of those beside it. It goes on for as many
+    rounds as they do.
     """
     from amity.resolve import alone_of
 
     shared = {key: value for key, value in file.items() if key != "set"}
-    (run,) = runs_of([ALONE], flags, shared, [], agreed(begun))
-    return alone_of(replace(run, method=beside.method, settings=beside.settings))
+    own = begun.get(ALONE) or agreed(begun).get(ALONE, {})
+    (run,) = runs_of([ALONE], flags, shared, [], {ALONE: own})
+    rounds = max(run.rounds, beside.rounds)
+    return alone_of(replace(run, method=beside.method, settings=beside.settings, rounds=rounds))
 
 
 def runs_of(
