@@ -31,22 +31,27 @@
       [worth.lose, worth.lose === 1 ? "does better alone" : "do better alone", "lose"],
     ];
     if (worth.unknown) all.push([worth.unknown, "cannot be compared", "unknown"]);
-    const total = worth.silos.length;
+    const total = worth.gain + worth.lose + worth.level + worth.unknown; // over all seeds, where silos are dealt anew
     const items = all.map(([count, words, kind]) => el("li", { class: kind }, el("b", {}, String(count)), el("span", {}, words)));
     return el("ul", { class: "counts", "aria-label": `Of ${amity.plural(total, "silo")}` }, items);
+  }
+
+  /** Return what verdicts are about, in words: right or wrong, or R2, whatever score the rest of the page goes by. */
+  function about(view, worth) {
+    return { accuracy: "accuracy", r2: "R\u00b2" }[worth.score] || view.score.title;
   }
 
   const byDifference = (a, b) => (b.difference ?? -Infinity) - (a.difference ?? -Infinity);
 
   function picture(view, worth) {
     const silos = [...worth.silos].sort(byDifference);
-    const points = `points of ${view.score.title}`;
+    const title = about(view, worth);
     return amity.figure({
       id: "differences",
       title: "What joining changed for each silo",
-      note: `${amity.capital(view.score.title)} of ${worth.method} less that of the silo's own model, trained alone. The line is the interval that the difference lies in; where it crosses zero, it may be chance.`,
+      note: `${amity.capital(title)} of ${worth.method} less that of the silo's own model, trained alone. The line is the interval that the difference lies in; where it crosses zero, it may be chance.`,
       alt: () => `Differences of ${amity.plural(silos.length, "silo")}: ${worth.gain} gain, ${worth.lose} do better alone, ${worth.level} show no clear difference. The table has each of them.`,
-      draw: (width, frame) => amity.differences({ width, frame, silos, unit: points }),
+      draw: (width, frame) => amity.differences({ width, frame, silos, unit: `points of ${title}` }),
       csv: () => [
         ["silo", "examples", "alone", "global", "personal", "difference", "low", "high", "verdict"],
         ...worth.silos.map((silo) => [silo.silo, silo.examples, silo.alone, silo.shared, silo.personal, silo.difference, silo.low, silo.high, silo.judgement]),
@@ -55,7 +60,7 @@
   }
 
   function verdicts(view, worth, state) {
-    const unit = view.score.unit ? ` ${view.score.unit}` : "";
+    const unit = " %"; // verdicts are about accuracy or R2, both in percent
     const shared = worth.silos.some((silo) => silo.shared !== null);
     const number = (key, title, help) => ({ key, title: `${title}${unit}`, help, value: (silo) => silo[key], cell: (silo) => amity.number(silo[key], 1) });
     const columns = [
