@@ -76,7 +76,7 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli_settings, "_look", dealt)
     monkeypatch.setattr(reproduce.Runner, "run_missing", lambda *what: None)
     monkeypatch.setattr(cli_reproduce, "show", lambda *what: None)
-    monkeypatch.setattr(cli_report, "report", lambda records, path: None)
+    monkeypatch.setattr(cli_report, "report", lambda *what: None)
     monkeypatch.setattr(cli_report, "run_directories", lambda path: [])
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
     monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir, labels: None)

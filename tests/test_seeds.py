@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli.commands import without_alone
 from four_silos import known
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ TINY = "--data synthetic --setting iid --clients 3 --model mlr --rounds 2 --epoc
 
 def run_amity(*words: str, at: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.chdir(at)
-    monkeypatch.setattr(sys, "argv", ["amity", *words])
+    monkeypatch.setattr(sys, "argv", ["amity", *without_alone(words)])
     with pytest.raises(SystemExit) as end:
         cli.main()
     return int(end.value.code or 0)

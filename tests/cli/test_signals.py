@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli.commands import without_alone
 
 from amity import record
 from amity.cli import app as cli
@@ -38,7 +39,7 @@ c.main()
 
 
 def begin(words: str, cwd: Path, before: str = "", **streams: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PROGRAM.format(before), *words.split()]
+    command = [sys.executable, "-c", PROGRAM.format(before), *without_alone(words.split())]
     return subprocess.Popen(command, cwd=cwd, text=True, **streams)
 
 
@@ -55,7 +56,7 @@ def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None
 
 def call(words: str, monkeypatch: pytest.MonkeyPatch, cwd: Path) -> int:
     monkeypatch.chdir(cwd)
-    monkeypatch.setattr(sys, "argv", ["amity", *shlex.split(words)])
+    monkeypatch.setattr(sys, "argv", ["amity", *without_alone(shlex.split(words))])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert isinstance(ended.value.code, int)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import tomli_w
 
+from amity.config.run import REFERENCES
 from amity.errors import InputError
 from amity.learn.metrics import TITLES, UNITS
 from amity.record import Record, make_folder
@@ -35,7 +36,7 @@ from amity.report.view_course import course_of, placed
 from amity.report.view_events import last_events
 from amity.report.view_methods import columns_of, methods_of, remarks_of
 from amity.report.view_weights import MOST_TEXT, weights_of
-from amity.report.view_worth import POOLED, REFERENCES, worth_of
+from amity.report.view_worth import worth_of
 
 
 def view_of(records: Sequence[Record], *, title: str | None = None) -> View:
@@ -132,7 +133,7 @@ def _silos(runs: Sequence[Record]) -> list[SiloView]:
 
     A reference that has all data in one place tells nothing of silos, so it is asked last.
     """
-    asked = sorted(runs, key=lambda run: run.results["method"] == POOLED)
+    asked = sorted(runs, key=lambda run: run.results["method"] == "pooled")
     found: dict[str, SiloView] = {name: _silo(name) for run in runs for name in run.silos}
     for run in asked:
         for name, group in zip(run.silos, run.facts.get("groups") or [None] * len(run.silos), strict=True):

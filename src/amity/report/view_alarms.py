@@ -102,9 +102,10 @@ def attention_alarms(weights: Mapping[int, Array], silos: Sequence[str]) -> list
                 rounds=shares.rounds,
             )
         )
-    else:
-        found += _unheard(shares, silos)
-        found += _dominant(shares, silos)
+    elif asked.any():
+        parts = _parts(shares)
+        found += _unheard(parts, silos, shares.rounds)
+        found += _dominant(parts, silos, shares.rounds)
     return found + _negative(weights, silos)
 
 
@@ -118,35 +119,39 @@ def _alike(shares: Shares) -> bool:
     return True
 
 
-def _unheard(shares: Shares, silos: Sequence[str]) -> list[Alarm]:
+def _parts(shares: Shares) -> Floats:
+    """Return each giver's part of what a silo takes from others; NaN on the diagonal and for who takes nothing."""
+    taken = shares.others.sum(2, keepdims=True)  # [rounds, m, 1]
+    taken[~(taken > 1 - SELF)] = np.nan
+    parts = shares.others / taken
+    parts[:, np.arange(parts.shape[1]), np.arange(parts.shape[1])] = np.nan
+    return parts  # [rounds, m, m]
+
+
+def _unheard(parts: Floats, silos: Sequence[str], rounds: Sequence[int]) -> list[Alarm]:
     """Return the silos that nobody else listens to, where silos listen to others at all."""
-    most = np.nanmax(np.where(np.isnan(shares.others), 0.0, shares.others), axis=(0, 1))  # [m]
-    found = [silo for silo, share in zip(silos, most.tolist(), strict=True) if share < UNHEARD / len(silos)]
+    known = ~np.isnan(parts)
+    most = np.where(known, parts, 0.0).max(axis=(0, 1))  # [m]
+    asked = known.any(axis=(0, 1))
+    equal = 1 / (len(silos) - 1)
+    found = [silo for place, silo in enumerate(silos) if asked[place] and most[place] < UNHEARD * equal]
     if not found:
         return []
-    who = f"nobody listens to {_named(found)}: their data help no other silo"
-    return [_alarm("remark", "nobody listens", who, found, shares.rounds)]
+    words = f"nobody listens to {_named(found)}: their data help no other silo"
+    return [_alarm("remark", "nobody listens", words, found, rounds)]
 
 
-def _dominant(shares: Shares, silos: Sequence[str]) -> list[Alarm]:
-    """Return the silo that gives others more than all the rest together."""
-    m = len(silos)
-    if m < 3:
+def _dominant(parts: Floats, silos: Sequence[str], rounds: Sequence[int]) -> list[Alarm]:
+    """Return the silo that gives others more than all the rest together, in every one of the rounds."""
+    known = ~np.isnan(parts)
+    if len(silos) < 3 or not known.any(1).all():
         return []
-    taken = shares.others.sum(2)  # by each silo from others  # [rounds, m]
-    taken[~(taken > 1 - SELF)] = np.nan  # who takes nothing from others prefers nobody
-    with np.errstate(invalid="ignore"):
-        part = shares.others / taken[:, :, None]  # [rounds, m, m]
-    part[:, np.arange(m), np.arange(m)] = np.nan
-    known = ~np.isnan(part)
-    if not known.any(1).all():
-        return []
-    mean = (np.where(known, part, 0.0).sum(1) / known.sum(1)).min(0)  # of the round where it gives least  # [m]
+    mean = (np.where(known, parts, 0.0).sum(1) / known.sum(1)).min(0)  # of the round where it gives least  # [m]
     first = int(mean.argmax())
-    if mean[first] < max(DOMINATES, min(0.99, TIMES_EQUAL / (m - 1))):
+    if mean[first] < max(DOMINATES, min(0.99, TIMES_EQUAL / (len(silos) - 1))):
         return []
     words = f"{silos[first]} gives {mean[first]:.0%} of what silos take from others: all are drawn to its data"
-    return [_alarm("warning", "one silo dominates", words, [silos[first]], shares.rounds)]
+    return [_alarm("warning", "one silo dominates", words, [silos[first]], rounds)]
 
 
 def _negative(weights: Mapping[int, Array], silos: Sequence[str]) -> list[Alarm]:

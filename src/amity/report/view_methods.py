@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from amity import statistics
+from amity.config.run import REFERENCES
 from amity.learn.metrics import TITLES
 from amity.record import Record
 from amity.record.results import NUMBERS
@@ -12,7 +13,6 @@ from amity.report.contents import MethodView, OverSeeds
 from amity.report.series import Series
 from amity.report.table import headings, main_score, p_values, probability, rows, work
 from amity.report.view_course import finite
-from amity.report.view_worth import REFERENCES
 from amity.statistics import RankTest, Seeds
 
 KEYS = {"up": "bytes_up", "down": "bytes_down"}

@@ -16,19 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from amity.config.run import ALONE, REFERENCES
+from amity.errors import InputError
 from amity.record import Record, score_of
 from amity.record.files import Array
 from amity.report.contents import Judgement, SiloVerdict, WorthView
-from amity.report.series import Series, same_tests
+from amity.report.series import Series, same_tests, series_of
 from amity.report.view_course import finite
 from amity.worth import consortium, judgement, paired
 from amity.worth.paired import UNKNOWN, Difference
 
-ALONE = "separate"
 SHARED = "fedavg"
-POOLED = "pooled"
-REFERENCES = (ALONE, POOLED)
-"""Methods that are there to compare with: nobody would join for them."""
+"""The method whose global model is shown beside personal ones."""
 
 ONE_MODEL = ("fedavg", "fedprox")
 """Methods that give every silo the same model."""
@@ -75,6 +74,14 @@ def worth_of(series: Sequence[Series]) -> tuple[list[WorthView], str]:
     for view in found:
         view["choice"] = why if view["method"] == lead.name else ""
     return sorted(found, key=lambda view: view["method"] != lead.name), ""
+
+
+def worth_beside(*runs: Record | None) -> WorthView:
+    """Return the verdicts on a method, from its runs and those in which every silo trained alone; None: not run."""
+    found, _ = worth_of(series_of([run for run in runs if run is not None]))
+    if None in runs or not found:
+        raise InputError("verdicts need the models that silos train alone, got none: run it with alone=True")
+    return found[0]
 
 
 LIKE = ("rounds", "epochs", "per_silo", "val_fraction", "lr", "optimizer", "batch")

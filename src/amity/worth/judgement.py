@@ -27,10 +27,10 @@ TRAINING = 1.0
 """Points that the difference of two trainings varies by, as a standard deviation: see docs/verdicts.md."""
 
 
-def with_training(difference: Difference, seeds: int = 1) -> Difference:
+def with_training(difference: Difference, seeds: int = 1, training: float = TRAINING) -> Difference:
     """Return a difference whose interval counts what training varies by, in so many seeds, beside the test examples."""
     points, low, high = difference
-    noise = Z * TRAINING / math.sqrt(seeds)
+    noise = Z * training / math.sqrt(seeds)
     return Difference(points, points - math.hypot(points - low, noise), points + math.hypot(high - points, noise))
 
 

@@ -1,0 +1,183 @@
+"""Tables of docs/verdicts.md: how often verdicts are wrong, and how much of a harm they find, from cases."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from amity.worth import consortium, judgement, paired
+from amity.worth.contents import Judgement
+from amity.worth.paired import Difference
+
+Array = npt.NDArray[np.generic]
+
+BINS = ((2.0, 5.0), (5.0, 10.0), (10.0, 20.0), (20.0, 100.0))
+SIZES = (25, 50, 100, 300, 1000)  # of test sets
+
+
+class Rule(NamedTuple):
+    """A way to come from an interval over test examples to a verdict."""
+
+    name: str
+    widen: Callable[[Difference], Difference]
+
+
+RULES = [
+    Rule(f"{points:g} points for training", lambda d, points=points: judgement.with_training(d, training=points))
+    for points in (0.0, 0.5, 1.0, 1.5, 2.0)
+]
+
+
+class Case(NamedTuple):
+    """Two models at one silo: what they say about each test example, and how much better the first truly is."""
+
+    kind: str  # again, copies, mixture, permuted
+    study: str
+    federation: int
+    method: str
+    seen: dict[int, Difference]  # on the first so many test examples
+    points: float  # on the hold-out
+
+
+def seen(first: Array, second: Array, truth: Array) -> dict[int, Difference]:
+    """Return the difference of two models on the first 25, 50, ... test examples."""
+    sizes = [n for n in SIZES if n <= len(first)]
+    return {n: _difference(first[:n], second[:n], truth[:n]) for n in sizes}
+
+
+def _difference(first: Array, second: Array, truth: Array) -> Difference:
+    if first.dtype == bool:
+        won, lost = int((first & ~second).sum()), int((~first & second).sum())
+        return _tango(won, lost, len(first))
+    return paired.of_squares(first, second, float(np.var(truth)))
+
+
+@cache
+def _tango(won: int, lost: int, n: int) -> Difference:
+    first, second = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    first[:won], second[won : won + lost] = True, True
+    return paired.of_outcomes(first, second)
+
+
+class Rate:
+    """How often something was said."""
+
+    def __init__(self) -> None:
+        self.said = self.all = 0
+
+    def add(self, yes: bool) -> None:
+        self.said += yes
+        self.all += 1
+
+    def __str__(self) -> str:
+        return f"{100 * self.said / self.all:.1f} % of {self.all}" if self.all else "–"
+
+
+def judged(case: Case, n: int, rule: Rule) -> Judgement:
+    return judgement.judged(rule.widen(case.seen[n]))[0]
+
+
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    print(f"\n**{title}**\n\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def show(cases: Sequence[Case]) -> None:
+    """Print all tables."""
+    null = [case for case in cases if case.kind in ("again", "copies")]
+    _false(null)
+    _false_by_rule(null)
+    _by_chance(null)
+    _varies(null)
+    _flagged("mixture", cases, lambda case: f"{case.method} points")
+    _flagged("permuted", cases, _bin)
+
+
+def _false(null: Sequence[Case]) -> None:
+    rates: dict[tuple[str, str, str], dict[int, Rate]] = defaultdict(lambda: defaultdict(Rate))
+    ours = next(rule for rule in RULES if rule.name.startswith(f"{judgement.TRAINING:g} "))
+    for case in null:
+        for n in case.seen:
+            wrong = judged(case, n, ours) != "no clear difference"
+            rates[case.study, case.kind, case.method][n].add(wrong)
+            rates["all", "", ""][n].add(wrong)
+    head = ["federations", "kind", "method", *(f"{n} test examples" for n in SIZES)]
+    table(
+        "False verdicts where joining does nothing",
+        head,
+        ([*key, *(str(found[n]) for n in SIZES)] for key, found in rates.items()),
+    )
+
+
+def _false_by_rule(null: Sequence[Case]) -> None:
+    rates: dict[str, dict[int, Rate]] = {rule.name: defaultdict(Rate) for rule in RULES}
+    for rule, case in itertools.product(RULES, null):
+        for n in case.seen:
+            wrong = judged(case, n, rule) != "no clear difference"
+            rates[rule.name][n].add(wrong)
+            rates[rule.name][0].add(wrong)
+    table(
+        "False verdicts by rule",
+        ["rule", *(f"{n}" for n in SIZES), "all"],
+        ([name, *(str(found[n]) for n in (*SIZES, 0))] for name, found in rates.items()),
+    )
+
+
+def _by_chance(null: Sequence[Case]) -> None:
+    """Print how often a whole federation, in which joining does nothing, is said to gain or lose beyond chance."""
+    ours = next(rule for rule in RULES if rule.name.startswith(f"{judgement.TRAINING:g} "))
+    groups: dict[tuple[object, ...], list[Judgement]] = defaultdict(list)
+    for case in null:
+        for n in case.seen:
+            groups[n, case.kind, case.study, case.federation, case.method].append(judged(case, n, ours))
+    rates: dict[tuple[str, int], Rate] = defaultdict(Rate)
+    for (n, kind, *_), found in groups.items():
+        counts = consortium.counted(found)
+        beyond = any(consortium.chance_of(k, counts.compared) < consortium.CLEAR for k in (counts.gain, counts.lose))
+        rates[str(kind), int(str(n))].add(beyond)
+    table(
+        "Federations said to gain or lose beyond chance",
+        ["kind", *(f"{n}" for n in SIZES)],
+        ([kind, *(str(rates[kind, n]) for n in SIZES)] for kind in ("again", "copies")),
+    )
+
+
+def _varies(null: Sequence[Case]) -> None:
+    points: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for case in null:
+        points[case.study, case.method].append(case.points)
+    table(
+        "True difference, on the hold-out",
+        ["federations", "method", "mean", "deviation"],
+        ([*key, f"{np.mean(found):+.2f}", f"{np.std(found):.2f}"] for key, found in points.items()),
+    )
+
+
+def _bin(case: Case) -> str | None:
+    return next((f"{low:g} to {high:g} points" for low, high in BINS if low <= -case.points < high), None)
+
+
+def _flagged(kind: str, cases: Sequence[Case], size: Callable[[Case], str | None]) -> None:
+    ours = next(rule for rule in RULES if rule.name.startswith(f"{judgement.TRAINING:g} "))
+    rates: dict[str, dict[int, Rate]] = defaultdict(lambda: defaultdict(Rate))
+    for case in cases:
+        name = size(case) if case.kind == kind else None
+        if name is None:
+            continue
+        for n in case.seen:
+            flagged = judged(case, n, ours) == "better alone"
+            rates[name][n].add(flagged)
+            rates["all"][n].add(flagged)
+    order = sorted(rates, key=lambda name: float(name.split()[0]) if name != "all" else 1e9)
+    table(
+        f"Harm that is flagged, {kind}",
+        ["true harm", *(f"{n}" for n in SIZES)],
+        ([name, *(str(rates[name][n]) for n in SIZES)] for name in order),
+    )
