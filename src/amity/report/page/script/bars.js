@@ -2,14 +2,12 @@
 "use strict";
 ((amity) => {
   const { svg } = amity;
-  const LETTER = 6.7;
 
   /** Draw `rows` (name, parts [numbers]) as stacked bars; `kinds` name the parts and their colours. */
   function bars({ width, frame, rows, kinds, title, told }) {
     const narrow = width < 560;
     const row = narrow ? 46 : 30;
-    const letters = Math.min(22, Math.max(...rows.map(({ name }) => [...name].length)));
-    const left = narrow ? 4 : letters * LETTER + 16;
+    const left = narrow ? 4 : amity.labels(rows.map(({ name }) => name), 22, 12.5).width + 18;
     const top = 30;
     const bottom = top + row * rows.length;
     const most = Math.max(...rows.map(({ parts }) => parts.reduce((sum, part) => sum + part, 0)), 1e-9);
@@ -18,7 +16,7 @@
     let at = 0;
     for (const { name, colour } of kinds) {
       drawing.append(svg("rect", { x: at, y: 4, width: 11, height: 11, fill: colour }), svg("text", { class: "tick", x: at + 16, y: 14 }, name));
-      at += 30 + name.length * LETTER;
+      at += 32 + amity.textWidth(name);
     }
     const marks = amity.ticks(0, most, Math.max(2, Math.floor((width - left) / 100)));
     for (const value of marks) {

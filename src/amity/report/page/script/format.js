@@ -76,7 +76,8 @@
 
   /** Return a few names as a sentence has them. */
   function names(list, most = 4) {
-    if (list.length <= most) return list.join(", ");
+    if (list.length === 1) return list[0];
+    if (list.length <= most) return `${list.slice(0, -1).join(", ")} and ${list[list.length - 1]}`;
     return `${list.slice(0, most).join(", ")} and ${list.length - most} more`;
   }
 

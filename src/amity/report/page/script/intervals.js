@@ -2,7 +2,6 @@
 "use strict";
 ((amity) => {
   const { svg } = amity;
-  const LETTER = 6.7;
 
   const KINDS = { gains: "gain", "better alone": "lose", "no clear difference": "level", "cannot be compared": "unknown" };
 
@@ -10,9 +9,8 @@
   function differences({ width, frame, silos, unit }) {
     const few = silos.length <= 40;
     const row = few ? 26 : Math.max(8, Math.min(14, 900 / silos.length));
-    const longest = Math.max(...silos.map(({ silo }) => [...silo].length));
-    const letters = Math.min(longest, width < 480 ? 14 : 22);
-    const left = few ? letters * LETTER + 12 : 12;
+    const letters = width < 480 ? 14 : 22;
+    const left = few ? amity.labels(silos.map(({ silo }) => silo), letters, 12.5).width + 14 : 12;
     const [top, bottom] = [34, 34 + row * silos.length];
     const span = amity.extent([0, ...silos.flatMap(({ low, high, difference }) => [low, high, difference])], 0.05) || [-1, 1];
     const x = amity.linear(span[0], span[1], left, width - 14);
@@ -23,7 +21,7 @@
       drawing.append(svg("line", { class: zero ? "zero" : "grid", x1: x(value), x2: x(value), y1: top - 8, y2: bottom }));
       drawing.append(svg("text", { class: "tick", x: x(value), y: bottom + 18, "text-anchor": "middle" }, amity.signed(value, amity.digits(marks))));
     }
-    drawing.append(svg("text", { class: "title lose", x: x(0) - 8, y: 14, "text-anchor": "end" }, x(0) - left > 110 ? "\u2190 better alone" : ""));
+    drawing.append(svg("text", { class: "title lose", x: x(0) - 8, y: 14, "text-anchor": "end" }, x(0) > 110 ? "\u2190 better alone" : ""));
     drawing.append(svg("text", { class: "title gain", x: x(0) + 8, y: 14 }, width - x(0) > 110 ? "better together \u2192" : ""));
     drawing.append(svg("text", { class: "title", x: width - 14, y: bottom + 38, "text-anchor": "end" }, unit));
     const band = svg("rect", { class: "pointer highlight", x: 0, width, height: row, visibility: "hidden" });
@@ -86,8 +84,7 @@
   function dots({ width, frame, rows, title, digits, unit }) {
     const row = 40;
     const narrow = width < 560;
-    const letters = Math.min(22, Math.max(...rows.map(({ name }) => [...name].length)));
-    const left = narrow ? 8 : letters * LETTER + 16;
+    const left = narrow ? 8 : amity.labels(rows.map(({ name }) => name), 22, 12.5).width + 18;
     const high = narrow ? row + 16 : row;
     const [top, bottom] = [8, 8 + high * rows.length];
     const span = amity.extent(rows.flatMap((one) => one.dots.map(({ value }) => value)), 0.04) || [0, 1];

@@ -3,7 +3,6 @@
 ((amity) => {
   const { svg } = amity;
   const SMALL = 12; // pixels of the small print
-  const LETTER = 6.7; // of an average letter of it
 
   /** Return grid, ticks and titles around a drawing area. */
   function axes(area, x, y) {
@@ -51,8 +50,8 @@
   function scales(width, height, top, right, rounds, values, title) {
     const span = amity.extent(values) || [0, 1];
     const digits = amity.digits(amity.ticks(span[0], span[1], 4));
-    const widest = Math.max(...span.map((value) => amity.number(value, digits).length));
-    const area = { left: Math.max(30, widest * LETTER + 12), right: width - right, top, bottom: height - 42 };
+    const widest = Math.max(...span.map((value) => amity.textWidth(amity.number(value, digits))));
+    const area = { left: Math.max(30, widest + 14), right: width - right, top, bottom: height - 42 };
     const [first, last] = [rounds[0] ?? 0, rounds[rounds.length - 1] ?? 1];
     const x = { low: first, high: last, place: first === last ? () => (area.left + area.right) / 2 : amity.linear(first, last, area.left + 6, area.right - 6) };
     const y = { low: span[0], high: span[1], title, place: amity.linear(span[0], span[1], area.bottom, area.top) };
@@ -85,7 +84,7 @@
     let [x, y] = [0, top];
     for (const one of series) {
       const name = amity.shorten(one.name, 24);
-      const size = 26 + name.length * LETTER + 14;
+      const size = 26 + amity.textWidth(name) + 16;
       if (x > 0 && x + size > width) [x, y] = [0, y + 20];
       group.append(svg("line", { x1: x, x2: x + 20, y1: y - 4, y2: y - 4, stroke: one.colour, "stroke-width": 2.5, "stroke-dasharray": one.dash || null }));
       group.append(svg("text", { class: "tick", x: x + 26, y }, name));
@@ -105,7 +104,7 @@
    */
   function curves({ width, frame, series, rounds, title, digits, unit }) {
     const beside = width >= 680 && series.length <= 12;
-    const right = beside ? Math.min(170, 20 + Math.max(...series.map(({ name }) => amity.shorten(name, 20).length)) * LETTER) : 12;
+    const right = beside ? 16 + amity.labels(series.map(({ name }) => name), 20, 12.5, 600).width : 12;
     const [key, tall] = beside ? [null, 0] : legend(series, width, 36);
     const top = 26 + tall;
     const height = top + Math.max(220, Math.min(360, width * 0.4)) + 42;
@@ -160,5 +159,5 @@
     });
   }
 
-  Object.assign(amity, { curves, lineParts: { axes, path, scales, steer, SMALL, LETTER } });
+  Object.assign(amity, { curves, lineParts: { axes, path, scales, steer } });
 })(window.amity);

@@ -132,7 +132,7 @@
 
   function events(view, run, state) {
     if (!run.events.length) return null;
-    return el("details", { id: "events", open: state.open.events }, el("summary", {}, `The last ${amity.plural(run.events.length, "event")} of ${run.name}`), amity.feed(run.events));
+    return el("details", { id: "events", open: state.open.events }, el("summary", {}, `${run.events.length === 1 ? "The last event" : `The last ${run.events.length} events`} of ${run.name}`), amity.feed(run.events));
   }
 
   /** Return events as a list: when, and what in plain words. */

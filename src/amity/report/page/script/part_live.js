@@ -3,7 +3,7 @@
 ((amity) => {
   const { el } = amity;
   const HEALTH = { green: "well", orange: "late", red: "silent", none: "" };
-  const PHASES = { waiting: "waiting", running: "running", ended: "finished", stopped: "stopped", failed: "failed", dead: "its process is gone" };
+  const PHASES = { waiting: "waiting", running: "running", ended: "finished", stopped: "stopped", failed: "failed", dead: "interrupted" };
 
   function show(view, state) {
     const { live } = view;
@@ -20,7 +20,7 @@
     for (const { phase } of live.runs) counts.set(phase, (counts.get(phase) || 0) + 1);
     const told = [...counts].map(([phase, count]) => `${live.runs.length > 1 ? `${count} ` : ""}${PHASES[phase] || phase}`);
     const left = Math.max(...live.runs.map((run) => (run.phase === "running" ? run.left ?? -1 : -1)));
-    const head = live.runs.length > 1 ? `${live.runs.length} runs: ${told.join(", ")}` : amity.capital(`${live.runs[0].name} is ${told[0] === PHASES.dead ? "interrupted: its process is gone" : told[0]}`);
+    const head = live.runs.length > 1 ? `${live.runs.length} runs: ${told.join(", ")}` : amity.capital(`${live.runs[0].name} is ${told[0]}`);
     return `${head}${left >= 0 ? `; about ${amity.duration(left)} left` : ""}. As of ${amity.clock(live.now)}.`;
   }
 
@@ -47,7 +47,7 @@
 
   function silos(view, run, now, place) {
     const columns = [
-      { key: "name", title: "Silo", text: true, cell: ({ name }) => el("span", { title: name }, amity.shorten(name, 24)) },
+      { key: "name", title: "Silo", text: true, cell: ({ name }) => el("span", { title: name }, amity.shorten(name, 22)) },
       { key: "state", title: "State", text: true, cell: (silo) => state(silo, now) },
       { key: "health", title: "Last sign", text: true, cell: (silo) => heartbeat(silo, now) },
       { key: "recent", title: "Last rounds", text: true, cell: (silo) => recent(view, silo) },
@@ -56,23 +56,23 @@
   }
 
   function state(silo, now) {
-    const since = silo.since === null ? "" : ` for ${amity.duration(now - silo.since)}`;
-    const words = [silo.round ? `round ${silo.round}` : "", silo.words].filter(Boolean).join(": ");
-    return [el("span", { class: `state ${silo.state}` }, silo.state, since), words ? el("small", {}, words) : null];
+    const since = silo.since === null ? "" : `for ${amity.duration(now - silo.since)}`;
+    const words = [[silo.round ? `round ${silo.round}` : "", since].filter(Boolean).join(", "), silo.words].filter(Boolean);
+    return [el("span", { class: `state ${silo.state}` }, silo.state), words.map((text) => el("small", {}, text))];
   }
 
   /** Return how long ago a silo was last heard of: a colour, and always a word beside it. */
   function heartbeat(silo, now) {
     if (silo.health === "none" && silo.seen === null) return el("span", { class: "health none" }, "\u2013");
-    const ago = silo.seen === null ? "" : `${amity.duration(now - silo.seen)} ago`;
-    return el("span", { class: `health ${silo.health}` }, el("span", { class: "lamp", "aria-hidden": "true" }), [ago, HEALTH[silo.health]].filter(Boolean).join(", "));
+    const ago = silo.seen === null ? null : el("small", {}, `${amity.duration(now - silo.seen)} ago`);
+    return el("span", { class: `health ${silo.health}` }, el("span", { class: "lamp", "aria-hidden": "true" }), HEALTH[silo.health], ago);
   }
 
   function recent(view, silo) {
     const known = silo.recent.filter((value) => value !== null);
     if (!known.length) return "\u2013";
     const last = amity.score(known[known.length - 1], view);
-    return el("span", { class: "recent" }, amity.spark(silo.recent, `${amity.capital(view.score.title)} of the last ${known.length} rounds, now ${last}`), last);
+    return el("span", { class: "recent" }, amity.spark(silo.recent, `${amity.capital(view.score.title)} of the last ${known.length} rounds, now ${last}`, 72), last);
   }
 
   function log(run, place, state) {

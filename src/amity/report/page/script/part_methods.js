@@ -53,18 +53,20 @@
   function table(view, state) {
     const several = view.methods.length > 1;
     const tested = several && view.methods.some(({ p }) => p && p !== "\u2013");
+    const chosen = [...new Set(view.methods.map(({ chosen_by: by }) => by).filter(Boolean))];
+    const which = chosen.length === 1 ? { validation: "; delivered is the round that validation data chose", "last round": "; delivered is the last round" }[chosen[0]] || "" : "";
     const columns = [
       { key: "name", title: "Method", text: true, value: ({ name }) => name, cell: (method) => [el("span", { title: method.name }, amity.shorten(method.name, 34)), method.seeds.length > 1 ? el("small", {}, `${method.seeds.length} seeds`) : null] },
       ...(several ? [{ key: "standing", title: "Standing", text: true, value: ({ best, level }) => (best ? "a" : level ? "b" : "c"), cell: mark }] : []),
       ...Object.entries(view.table).map(([key, title]) => ({ key, title, value: ({ numbers }) => numbers[key]?.mean ?? null, cell: ({ numbers }) => cell(key, numbers[key]) })),
       ...(tested ? [{ key: "p", title: "Paired test", help: "could the difference from the best be chance?", text: true, cell: ({ p }) => p || "\u2013" }] : []),
-      ...(view.methods.some(({ chosen_by: by }) => by) ? [{ key: "chosen", title: "Round chosen by", text: true, cell: ({ chosen_by: by }) => by || "\u2013" }] : []),
+      ...(chosen.length > 1 ? [{ key: "chosen", title: "Round chosen by", text: true, cell: ({ chosen_by: by }) => by || "\u2013" }] : []),
     ];
     const references = view.methods.filter(({ reference }) => reference);
     const parts = [{ rows: view.methods.filter(({ reference }) => !reference) }];
     if (references.length) parts.push({ title: parts[0].rows.length ? "To compare with" : null, rows: references });
     const best = (method) => (method.best && several ? "best" : null);
-    return amity.table({ id: "methods-table", caption: several ? "Methods side by side" : "Its numbers", columns, parts, sort: state.sorts.methods, mark: best });
+    return amity.table({ id: "methods-table", caption: `${several ? "Methods side by side" : "Its numbers"}${which}`, columns, parts, sort: state.sorts.methods, mark: best });
   }
 
   /** Return the dots of a method: the delivered score of each silo; of each seed where silos are dealt anew. */

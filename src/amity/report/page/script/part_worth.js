@@ -60,11 +60,10 @@
   }
 
   function verdicts(view, worth, state) {
-    const unit = " %"; // verdicts are about accuracy or R2, both in percent
     const shared = worth.silos.some((silo) => silo.shared !== null);
-    const number = (key, title, help) => ({ key, title: `${title}${unit}`, help, value: (silo) => silo[key], cell: (silo) => amity.number(silo[key], 1) });
+    const number = (key, title, help) => ({ key, title, help, value: (silo) => silo[key], cell: (silo) => amity.number(silo[key], 1) });
     const columns = [
-      { key: "silo", title: "Silo", text: true, value: (silo) => silo.silo, cell: (silo) => el("span", { title: silo.silo }, amity.shorten(silo.silo, 28)) },
+      { key: "silo", title: "Silo", text: true, value: (silo) => silo.silo, cell: (silo) => el("span", { title: silo.silo }, amity.shorten(silo.silo, 24)) },
       { key: "examples", title: "Examples", help: "to test on", value: (silo) => silo.examples, cell: (silo) => amity.number(silo.examples, 0) },
       number("alone", "Alone", `its own model: ${worth.alone}`),
       ...(shared ? [number("shared", "Global", `one model for all: ${worth.shared}`)] : []),
@@ -72,7 +71,7 @@
       { key: "difference", title: "Difference", help: "personal less alone, with its interval", value: (silo) => silo.difference, cell: difference },
       { key: "judgement", title: "Verdict", text: true, value: (silo) => silo.judgement, cell: (silo) => verdict(silo) },
     ];
-    return amity.table({ id: "verdicts", caption: `Each silo with ${worth.method}`, columns, parts: [{ rows: worth.silos }], sort: state.sorts.verdicts });
+    return amity.table({ id: "verdicts", caption: `Each silo with ${worth.method}; ${about(view, worth)} in %, differences in points`, columns, parts: [{ rows: worth.silos }], sort: state.sorts.verdicts });
   }
 
   function difference({ difference: points, low, high }) {

@@ -36,7 +36,7 @@
     const kind = column.text ? "words" : "figures";
     if (!column.value || !sort) return el("th", { scope: "col", class: kind, title: column.help }, column.title);
     const sign = el("span", { class: "sign", "aria-hidden": "true" }, active ? (sort.way === "ascending" ? "\u2191" : "\u2193") : "");
-    const button = el("button", { type: "button", id: `${id}-by-${column.key}`, title: column.help, on: { click: () => again(column) } }, column.title, sign);
+    const button = el("button", { type: "button", id: `${id}-by-${column.key}`, title: column.help, on: { click: () => again(column) } }, column.text ? [column.title, sign] : [sign, column.title]);
     return el("th", { scope: "col", class: kind, "aria-sort": active ? sort.way : "none" }, button);
   }
 
