@@ -26,7 +26,7 @@ def test_a_new_view_keeps_the_readers_place(opened: Opener) -> None:
     assert page.locator("#config pre").is_visible()
     assert page.inner_text(".slider output") == "2"  # where the reader had put it
     assert page.get_attribute("#round", "max") == "5"
-    assert page.locator("#methods-table th[aria-sort=descending]").inner_text().startswith("Worst")
+    assert "Worst" in page.locator("#methods-table th[aria-sort=descending]").inner_text()
     assert page.evaluate("document.activeElement.id") == "measure"
     assert abs(page.evaluate("window.scrollY") - before) < 2
 

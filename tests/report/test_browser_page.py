@@ -160,7 +160,7 @@ def test_the_facts_of_a_run_and_its_command(opened: Opener) -> None:
     page.select_option("#setup-run", "apple")
     assert page.inner_text("#command") == view["runs"][1]["command"]
     page.click("#copy-command")
-    page.wait_for_function("document.getElementById('copy-command').textContent !== 'Copy'")
+    page.wait_for_selector("#copy-command:not(:text-is('Copy'))")
     page.click("#config summary")
     assert page.locator("#config pre").inner_text().strip() == view["runs"][1]["config"].strip()
     page.select_option("#setup-run", "fedavg")

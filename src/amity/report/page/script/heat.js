@@ -38,9 +38,9 @@
     const down = amity.labels(rows.length <= NAMED ? rows : [], width < 480 ? 11 : 20);
     const across = amity.labels(columns.length <= NAMED ? columns : [], width < 480 ? 9 : 16);
     const left = Math.max(22, down.width + 12);
-    const named = across.width > 0 && (width - left) / columns.length >= 15; // else names would lie on each other
-    const top = named ? across.width * 0.66 + 34 : 26;
-    const free = width - left - (named ? Math.max(14, across.width * 0.62) : 2);
+    const named = across.width > 0 && (width - left) / columns.length >= 18; // else names would lie on each other
+    const top = named ? across.width * 0.82 + 32 : 26;
+    const free = width - left - (named ? Math.max(14, across.width * 0.5) : 2);
     const cell = square ? Math.min(64, free / columns.length) : Math.min(110, free / columns.length);
     const high = square ? cell : Math.max(8, Math.min(26, 520 / rows.length));
     const [wide, tall] = [cell * columns.length, high * rows.length];
@@ -63,7 +63,7 @@
   }
 
   function tilted(text, x, y) {
-    return svg("text", { class: "tick", x, y, transform: `rotate(-40 ${x.toFixed(1)} ${y.toFixed(1)})` }, text);
+    return svg("text", { class: "tick", x, y, transform: `rotate(-55 ${x.toFixed(1)} ${y.toFixed(1)})` }, text);
   }
 
   function cells(rows, columns, value, colour, { left, top, cell, high, wide, tall }) {

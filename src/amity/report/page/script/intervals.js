@@ -80,6 +80,20 @@
     });
   }
 
+  /** Return how far above or below the middle each dot lies, so that dots at the same place are all seen. */
+  function swarm(places, most) {
+    const size = 7.5;
+    const steps = [0];
+    for (let step = size; step <= most; step += size) steps.push(step, -step);
+    const taken = [];
+    return places.map((place) => {
+      const free = steps.find((step) => taken.every(([x, y]) => Math.hypot(x - place, y - step) >= size - 0.5));
+      const height = free ?? steps[taken.length % steps.length];
+      taken.push([place, height]);
+      return height;
+    });
+  }
+
   /** Draw each silo of each row as a dot, and the mean as a bar: `rows` have name, colour and dots [{name, value}]. */
   function dots({ width, frame, rows, title, digits, unit }) {
     const row = 40;
@@ -101,8 +115,9 @@
       const y = top + high * place + (narrow ? 28 : high / 2);
       drawing.append(svg("text", { class: "name plain", x: narrow ? left : left - 8, y: narrow ? y - 14 : y + 4, "text-anchor": narrow ? "start" : "end" }, amity.shorten(one.name, narrow ? 36 : 22)));
       const known = one.dots.filter(({ value }) => value !== null);
+      const heights = swarm(known.map((dot) => x(dot.value)), high / 2 - 5);
       known.forEach((dot, order) => {
-        const cy = y + (known.length > 6 ? ((order * 7) % 5) - 2 : 0) * 3;
+        const cy = y + heights[order];
         drawing.append(svg("circle", { class: "silo", cx: x(dot.value), cy, r: 4, fill: one.colour }));
         all.push({ ...dot, row: one.name, colour: one.colour, x: x(dot.value), y: cy });
       });

@@ -3,6 +3,7 @@
 ((amity) => {
   const { el } = amity;
   const BYTES = /^bytes_/;
+  const NAMES = { auroc: "AUROC", macro_f1: "Macro F1", f1: "F1", rmse: "RMSE", mae: "MAE", r2: "R\u00b2" };
 
   function show(view, state) {
     const several = view.methods.length > 1;
@@ -28,8 +29,8 @@
     const behind = others.filter((method) => method.level === false).map(({ name }) => name);
     if (!level.length && !behind.length) return `${head} Too little was measured to test whether that is more than chance.`;
     if (!level.length) return `${head} Every other method is behind it by more than chance would explain.`;
-    const rest = behind.length ? ` ${amity.names(behind)} ${behind.length === 1 ? "is" : "are"} behind.` : "";
-    return `${head} ${amity.capital(amity.names(level, 6))} ${level.length === 1 ? "is" : "are"} level with it: the difference may be chance.${rest}`;
+    const rest = behind.length ? ` Behind: ${amity.names(behind, 6)}.` : "";
+    return `${head} Level with it, so that the difference may be chance: ${amity.names(level, 6)}.${rest}`;
   }
 
   function cell(key, value) {
@@ -52,6 +53,8 @@
 
   function table(view, state) {
     const several = view.methods.length > 1;
+    const sort = state.sorts.methods;
+    if (!sort.key) Object.assign(sort, { key: "delivered", way: view.score.better === "lower" ? "ascending" : "descending" });
     const tested = several && view.methods.some(({ p }) => p && p !== "\u2013");
     const chosen = [...new Set(view.methods.map(({ chosen_by: by }) => by).filter(Boolean))];
     const which = chosen.length === 1 ? { validation: "; delivered is the round that validation data chose", "last round": "; delivered is the last round" }[chosen[0]] || "" : "";
@@ -66,7 +69,7 @@
     const parts = [{ rows: view.methods.filter(({ reference }) => !reference) }];
     if (references.length) parts.push({ title: parts[0].rows.length ? "To compare with" : null, rows: references });
     const best = (method) => (method.best && several ? "best" : null);
-    return amity.table({ id: "methods-table", caption: `${several ? "Methods side by side" : "Its numbers"}${which}`, columns, parts, sort: state.sorts.methods, mark: best });
+    return amity.table({ id: "methods-table", caption: `${several ? "Methods side by side" : "Its numbers"}${which}`, columns, parts, sort, mark: best });
   }
 
   /** Return the dots of a method: the delivered score of each silo; of each seed where silos are dealt anew. */
@@ -97,7 +100,7 @@
     const keys = [...new Set(view.methods.flatMap((method) => Object.keys(method.metrics)))];
     const clouds = view.methods.some(({ cloud }) => cloud);
     if (!keys.length && !clouds) return null;
-    const title = (key) => amity.capital(key.replaceAll("_", " ")).replace("Auroc", "AUROC");
+    const title = (key) => NAMES[key] || amity.capital(key.replaceAll("_", " "));
     const columns = [
       { key: "name", title: "Method", text: true, value: ({ name }) => name, cell: ({ name }) => amity.shorten(name, 34) },
       ...keys.map((key) => ({ key, title: title(key), value: (method) => method.metrics[key]?.mean ?? null, cell: (method) => cell(key, method.metrics[key]) })),

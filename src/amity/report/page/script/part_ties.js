@@ -34,8 +34,13 @@
       const who = silos.length ? ` (${amity.names(silos.map((name) => amity.shorten(name, 24)), 6)})` : "";
       const when = rounds.length ? ` In ${amity.rounds(rounds)}.` : "";
       const badge = el("span", { class: "badge", role: "img", "aria-label": WORDS[level] }, SIGNS[level]);
-      return el("p", { class: `alarm ${level}` }, badge, el("span", {}, el("b", {}, `${named ? `${run.name}: ` : ""}${amity.capital(title)}. `), words, words.includes(silos[0] ?? "\u0000") ? "" : who, when));
+      return el("p", { class: `alarm ${level}` }, badge, el("span", {}, el("b", {}, `${named ? `${run.name}: ` : ""}${amity.capital(title)}. `), sentence(words), words.includes(silos[0] ?? "\u0000") ? "" : who, when));
     });
+  }
+
+  /** Return words as a sentence. */
+  function sentence(words) {
+    return `${amity.capital(words)}${/[.!?]$/.test(words) ? "" : "."}`;
   }
 
   /** Return a slider over the rounds; at its end it follows the latest one. */

@@ -15,11 +15,10 @@
     return [
       el("p", { class: "answer", id: "answer" }, worth.words),
       counts(worth),
-      worth.choice ? el("p", { class: "lead" }, worth.choice) : null,
-      worth.chance ? el("p", { class: "lead" }, worth.chance) : null,
-      pick ? el("div", { class: "controls" }, pick) : null,
+      worth.chance ? el("p", { class: "chance" }, worth.chance) : null,
+      pick ? el("div", { class: "controls" }, pick, worth.choice ? el("p", { class: "note" }, worth.choice) : null) : null,
       el("div", { class: "pair" }, picture(view, worth), el("div", { class: "beside" }, verdicts(view, worth, state))),
-      worth.rule ? el("p", { class: "note" }, worth.rule) : null,
+      worth.rule ? el("p", { class: "note rule" }, worth.rule) : null,
     ];
   }
 
@@ -83,7 +82,7 @@
   function verdict({ judgement, words, over_seeds: seeds }) {
     const sign = el("span", { class: "sign", "aria-hidden": "true" }, SIGNS[judgement] || "");
     const alike = seeds && seeds.length > 1 ? seeds.filter((one) => one === judgement).length : 0;
-    const told = alike ? el("small", {}, `${alike} of ${seeds.length} seeds say so`) : null;
+    const told = alike && alike < seeds.length ? el("small", {}, `${alike} of ${seeds.length} seeds say so`) : null;
     return el("span", { class: `verdict ${amity.KINDS[judgement] || ""}` }, sign, words, told);
   }
 

@@ -15,7 +15,7 @@
 
   /** Return how many digits ticks need to be told apart. */
   function digits(values) {
-    if (values.length < 2) return 1;
+    if (values.length < 2) return Number.isInteger(values[0]) ? 0 : 1;
     return Math.min(6, Math.max(0, -Math.floor(Math.log10(Math.abs(values[1] - values[0]) + 1e-12) + 1e-9)));
   }
 
