@@ -67,6 +67,11 @@
     return el("tr", { class: strong ? "strong" : null }, el("th", {}, colour ? swatch : "", amity.shorten(name, 32)), el("td", {}, value));
   }
 
+  /** Draw the pictures of a part that has just been made: the page must not grow later, under the reader's eyes. */
+  function drawIn(section) {
+    for (const [box, redraw] of drawn) if (section.contains(box)) redraw();
+  }
+
   /** Draw every picture again: the colours have changed, or the page is being printed. */
   function redrawAll() {
     for (const [box, redraw] of drawn) if (box.isConnected) redraw();
@@ -87,5 +92,5 @@
     return amity.svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "picture", ...attributes });
   }
 
-  Object.assign(amity, { figure, redrawAll, pointed, picture });
+  Object.assign(amity, { figure, drawIn, redrawAll, pointed, picture });
 })(window.amity);

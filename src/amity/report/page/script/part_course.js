@@ -18,7 +18,7 @@
     if (!runs.length) return [el("p", { class: "lead" }, "No round is on record yet.")];
     const measures = Object.entries(MEASURES).filter(([, { of }]) => runs.some(({ course }) => of(course).some((value) => value !== null)));
     const key = measures.some(([name]) => name === state.measure) ? state.measure : measures[0][0];
-    const run = runs.find((one) => one.name === state.course) || leading(view, runs);
+    const run = runs.find((one) => one.name === state.course) || amity.leading(view, runs);
     const labels = runs.map((one) => one.name);
     return [
       unfinished(view),
@@ -27,12 +27,6 @@
       missing(view, run),
       events(view, run, state),
     ];
-  }
-
-  function leading(view, runs) {
-    const name = view.worth[0]?.method ?? view.methods.find(({ best }) => best)?.name;
-    const places = view.methods.find((method) => method.name === name)?.runs ?? [];
-    return runs.find((run) => places.includes(view.runs.indexOf(run))) || runs[0];
   }
 
   function unfinished(view) {

@@ -32,7 +32,7 @@
       ["Round", `${run.round} of ${run.rounds}`],
       [amity.capital(`mean ${view.score.title}`), mean === undefined ? "\u2013" : amity.score(mean, view)],
       ["Going for", run.begun === null ? "\u2013" : amity.duration(now - run.begun)],
-      ["Left", run.left === null ? "\u2013" : `about ${amity.duration(run.left)}`],
+      ["Time left", run.left === null || run.phase !== "running" ? "\u2013" : amity.duration(run.left)],
     ];
     return el("article", { class: `run ${run.phase}`, id: `live-${place}` }, [
       el("h3", {}, el("span", { title: run.name }, amity.shorten(run.name, 44)), " ", el("span", { class: "phase" }, PHASES[run.phase] || run.phase)),
@@ -56,8 +56,8 @@
   }
 
   function state(silo, now) {
-    const since = silo.since === null ? "" : `for ${amity.duration(now - silo.since)}`;
-    const words = [[silo.round ? `round ${silo.round}` : "", since].filter(Boolean).join(", "), silo.words].filter(Boolean);
+    const since = silo.since === null ? "" : amity.duration(now - silo.since);
+    const words = [[silo.round ? `round ${silo.round}` : "", since].filter(Boolean).join(" \u00b7 "), silo.words].filter(Boolean);
     return [el("span", { class: `state ${silo.state}` }, silo.state), words.map((text) => el("small", {}, text))];
   }
 

@@ -20,11 +20,17 @@
     ];
   }
 
-  /** Return the run to begin with: that of the method that the page leads with, else the first. */
+  /** Return the run to begin with: of the method that the page leads with, else of the best method that is among them. */
   function leading(view, runs) {
-    const name = view.worth[0]?.method ?? view.methods.find(({ best }) => best)?.name;
-    const places = view.methods.find((method) => method.name === name)?.runs ?? [];
-    return runs.find((run) => places.includes(view.runs.indexOf(run))) || runs[0];
+    const way = view.score.better === "lower" ? 1 : -1;
+    const number = (method) => way * (method.numbers.delivered?.mean ?? -way * Infinity);
+    const first = (method) => (method.name === view.worth[0]?.method ? 0 : 1);
+    const methods = [...view.methods].sort((a, b) => first(a) - first(b) || number(a) - number(b));
+    for (const method of methods) {
+      const run = runs.find((one) => method.runs.includes(view.runs.indexOf(one)));
+      if (run) return run;
+    }
+    return runs[0];
   }
 
   function alarms(view, runs, named) {
@@ -120,5 +126,6 @@
 
   const print = ({ weights }) => weights && [weights.rounds, weights.codes.length, weights.codes.slice(-64), weights.clustered, weights.given];
   const uses = (view) => (view.runs.length ? [view.runs.map((run) => [run.name, run.seed, run.alarms, print(run)]), view.silos.length] : null);
+  amity.leading = leading;
   amity.part({ id: "ties", title: "Who helps whom?", show, uses });
 })(window.amity);
