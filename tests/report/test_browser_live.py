@@ -89,6 +89,5 @@ def test_a_page_without_anything_yet(opened: Opener) -> None:
     view = a_live_view()
     assert view["live"] is not None
     view["live"]["runs"], view["live"]["feed"] = [], []
-    view.update(runs=[], methods=[], worth=[], silos=[], notes=[])
-    page = opened(view)
+    page = opened({**view, "runs": [], "methods": [], "worth": [], "silos": [], "notes": []})
     assert "Nothing has begun yet." in page.inner_text("#live-words")

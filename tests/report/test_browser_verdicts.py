@@ -22,8 +22,12 @@ Array = npt.NDArray[np.bool_]
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small comparison: fedamp and separate on four silos of digits."""
     folder = tmp_path_factory.mktemp("compared")
-    few = {"data": "digits", "setting": "practical", "clients": 4, "rounds": 2, "epochs": 1, "model": "mlr"}
-    amity.compare([amity.Run(method, **few) for method in ("fedamp", "separate")], out=folder)
+    methods = ("fedamp", "separate")
+    runs = [
+        amity.Run(method, data="digits", setting="practical", clients=4, rounds=2, epochs=1, model="mlr")
+        for method in methods
+    ]
+    amity.compare(runs, out=folder)
     return folder
 
 
