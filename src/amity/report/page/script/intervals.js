@@ -96,7 +96,7 @@
 
   /** Draw each silo of each row as a dot, and the mean as a bar: `rows` have name, colour and dots [{name, value}]. */
   function dots({ width, frame, rows, title, digits, unit }) {
-    const row = 40;
+    const row = Math.max(...rows.map((one) => one.dots.length)) > 10 ? 54 : 40;
     const narrow = width < 560;
     const left = narrow ? 8 : amity.labels(rows.map(({ name }) => name), 22, 12.5).width + 18;
     const high = narrow ? row + 16 : row;
