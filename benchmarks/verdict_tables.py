@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from amity.worth import consortium, judgement, paired
 from amity.worth.contents import Judgement
 from amity.worth.paired import Difference
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 BINS = ((2.0, 5.0), (5.0, 10.0), (10.0, 20.0), (20.0, 100.0))
 SIZES = (25, 50, 100, 300, 1000)  # of test sets
@@ -133,7 +133,7 @@ def _false_by_rule(null: Sequence[Case]) -> None:
 def _by_chance(null: Sequence[Case]) -> None:
     """Print how often a whole federation, in which joining does nothing, is said to gain or lose beyond chance."""
     ours = next(rule for rule in RULES if rule.name.startswith(f"{judgement.TRAINING:g} "))
-    groups: dict[tuple[object, ...], list[Judgement]] = defaultdict(list)
+    groups: dict[tuple[int, str, str, int, str], list[Judgement]] = defaultdict(list)
     for case in null:
         for n in case.seen:
             groups[n, case.kind, case.study, case.federation, case.method].append(judged(case, n, ours))
@@ -141,7 +141,7 @@ def _by_chance(null: Sequence[Case]) -> None:
     for (n, kind, *_), found in groups.items():
         counts = consortium.counted(found)
         beyond = any(consortium.chance_of(k, counts.compared) < consortium.CLEAR for k in (counts.gain, counts.lose))
-        rates[str(kind), int(str(n))].add(beyond)
+        rates[kind, n].add(beyond)
     table(
         "Federations said to gain or lose beyond chance",
         ["kind", *(f"{n}" for n in SIZES)],

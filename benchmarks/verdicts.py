@@ -38,7 +38,7 @@ from benchmarks.verdict_tables import Array, Case, seen, show
 SILOS = 10
 STRANGERS = 3  # silos that permute labels
 HARMS = (2.0, 5.0, 10.0, 20.0)  # points
-METHODS = ("fedavg", "fedavg-ft", "fedamp", "heurfedamp")
+METHODS = ("fedavg", "fedamp", "heurfedamp", "pfedatt")
 
 
 class Study(NamedTuple):
@@ -57,7 +57,7 @@ STUDIES = {
     "fmnist-mlr": Study("fmnist", "mlr", 100),
     "fmnist-mlp": Study("fmnist", "mlp", 100),
     "fmnist-mlp-400": Study("fmnist", "mlp", 400),
-    "quantities": Study("friedman", "mlp", 100),
+    "quantities": Study("friedman", "mlp", 100, rounds=40),
 }
 
 
@@ -77,9 +77,9 @@ def examples(data: str) -> tuple[Tensor, Tensor, int]:
     """Return all examples of a data set."""
     if data == "friedman":
         rng = np.random.default_rng(1)
-        x = rng.random((40_000, 10))
-        y = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
-        return torch.tensor(x, dtype=torch.float32), torch.tensor(y + rng.normal(scale=2, size=len(y))), 0
+        u = rng.random((40_000, 10))
+        y = 10 * np.sin(np.pi * u[:, 0] * u[:, 1]) + 20 * (u[:, 2] - 0.5) ** 2 + 10 * u[:, 3] + 5 * u[:, 4]
+        return torch.tensor(u, dtype=torch.float32), torch.tensor(y + rng.normal(scale=2, size=len(y))), 0
     source = amity.load(data)
     x = torch.cat([scale_pixels(source.train.x), scale_pixels(source.test.x)])
     return x, torch.cat([source.train.y, source.test.y]), source.classes
@@ -112,7 +112,8 @@ def federation_of(pool: Pool, parts: Sequence[tuple[Tensor, Tensor]]) -> amity.S
 
 def outputs(model: nn.Module, x: Tensor) -> Tensor:
     with torch.no_grad():
-        return model(x)
+        out: Tensor = model(x)
+    return out
 
 
 def outcome(out: Tensor, y: Tensor, classes: int) -> Array:

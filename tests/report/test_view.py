@@ -116,7 +116,7 @@ def test_a_run_that_diverged(tmp_path: Path) -> None:
     recorder = Recorder.create(tmp_path / "run", {"rounds": 1}, ["a", "b"], {**facts, "score": "r2"})
     scores = [
         Score(torch.tensor([1.0, -1.0]), math.inf, {"r2": -math.inf, "rmse": math.inf}),
-        Score(torch.zeros(2), 0.0, {"r2": 100.0}),
+        Score(torch.zeros(2), 0.0, {"r2": 100.0, "rmse": 0.0}),
     ]
     each = [measured("", 1, silo, score) for silo, score in enumerate(scores)]
     matrix = torch.full((2, 2), math.nan)

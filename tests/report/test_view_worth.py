@@ -17,7 +17,7 @@ from scipy import optimize
 
 import amity
 from amity.errors import InputError
-from amity.record import Record, read
+from amity.record import Line, Record, read
 from amity.report.contents import WorthView
 from amity.report.series import series_of
 from amity.report.verdict_table import MOST, WORST, shown, verdict_table
@@ -93,7 +93,7 @@ def test_verdicts_are_those_of_the_predictions_on_disk(compared: tuple[Path, ami
 
 
 def test_swapping_the_sides_negates(tmp_path: Path) -> None:
-    one = [(9, 7, 5, 3)], [(2, 7, 6, 9)]
+    one: list[list[tuple[int, ...]]] = [[(9, 7, 5, 3)], [(2, 7, 6, 9)]]
     worth = [
         verdicts(
             [
@@ -129,7 +129,9 @@ class Relabelled:
         self.silos = [SILOS[place] for place in order]
         each = [np.arange(10) < right[place] for place in order]
         self.predictions = {silo: {"delivered": one} for silo, one in zip(self.silos, each, strict=True)}
-        self.path, self.config, self.lines, self.summary = Path(method), {"rounds": 0}, [], {}
+        self.path, self.config = Path(method), {"rounds": 0}
+        self.lines: list[Line] = []
+        self.summary: dict[str, float] = {}
         self.facts = {"score": "accuracy", "test_sha256": "0"}
         self.models_elsewhere = False
         told = {"method": method, "seed": 0, "data": "d", "setting": "s", "model": "m", "delivered": 50.0}

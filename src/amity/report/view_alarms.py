@@ -123,7 +123,7 @@ def _parts(shares: Shares) -> Floats:
     """Return each giver's part of what a silo takes from others; NaN on the diagonal and for who takes nothing."""
     taken = shares.others.sum(2, keepdims=True)  # [rounds, m, 1]
     taken[~(taken > 1 - SELF)] = np.nan
-    parts = shares.others / taken
+    parts: Floats = shares.others / taken
     parts[:, np.arange(parts.shape[1]), np.arange(parts.shape[1])] = np.nan
     return parts  # [rounds, m, m]
 
@@ -132,9 +132,8 @@ def _unheard(parts: Floats, silos: Sequence[str], rounds: Sequence[int]) -> list
     """Return the silos that nobody else listens to, where silos listen to others at all."""
     known = ~np.isnan(parts)
     most = np.where(known, parts, 0.0).max(axis=(0, 1))  # [m]
-    asked = known.any(axis=(0, 1))
-    equal = 1 / (len(silos) - 1)
-    found = [silo for place, silo in enumerate(silos) if asked[place] and most[place] < UNHEARD * equal]
+    unheard: list[bool] = (known.any(axis=(0, 1)) & (most < UNHEARD / (len(silos) - 1))).tolist()
+    found = [silo for silo, alone in zip(silos, unheard, strict=True) if alone]
     if not found:
         return []
     words = f"nobody listens to {_named(found)}: their data help no other silo"

@@ -176,11 +176,10 @@ def _compared(run: Record, against: Record, shared: Record | None, silo: str) ->
     ours, theirs = (_each(record, silo) for record in (run, against))
     others = None if shared is None else _each(shared, silo)
     if ours is None or theirs is None or len(ours) != len(theirs):
-        scores = [_recorded(record, silo) for record in (against, shared, run)]
-        return Compared(None, *scores, UNKNOWN)
+        return Compared(None, _recorded(against, silo), _recorded(shared, silo), _recorded(run, silo), UNKNOWN)
     if ours.dtype == bool:
-        means = [_share(each) for each in (theirs, others, ours)]
-        return Compared(len(ours), *means, paired.of_outcomes(ours, theirs))
+        difference = paired.of_outcomes(ours, theirs)
+        return Compared(len(ours), _share(theirs), _share(others), _share(ours), difference)
     alone, common, personal = (_recorded(record, silo) for record in (against, shared, run))
     around = _around(theirs, alone) or _around(ours, personal)
     difference = UNKNOWN if around is None else paired.of_squares(ours, theirs, around)
