@@ -145,6 +145,8 @@ def test_a_screen_reader_finds_everything(opened: Opener) -> None:
         page.locator("main table:not(.plain)").count() == page.locator("main table:not(.plain) > caption").count() > 2
     )
     assert page.locator("h1").count() == 1
+    ids = page.locator("[id]").evaluate_all("list => list.map((one) => one.id)")
+    assert len(ids) == len(set(ids))
     levels = page.locator("h1, h2, h3").evaluate_all("list => list.map((one) => Number(one.tagName[1]))")
     assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
     unnamed = page.locator("button, select, input").evaluate_all(

@@ -8,7 +8,7 @@
   /** Draw the difference of each silo with its interval; `silos` are verdicts, best first. */
   function differences({ width, frame, silos, unit }) {
     const few = silos.length <= 40;
-    const row = few ? 26 : Math.max(8, Math.min(14, 900 / silos.length));
+    const row = few ? 26 : Math.max(3, Math.min(14, 900 / silos.length));
     const letters = width < 480 ? 14 : 22;
     const left = few ? amity.labels(silos.map(({ silo }) => silo), letters, 12.5).width + 14 : 12;
     const [top, bottom] = [34, 34 + row * silos.length];

@@ -127,5 +127,5 @@
   const print = ({ weights }) => weights && [weights.rounds, weights.codes.length, weights.codes.slice(-64), weights.clustered, weights.given];
   const uses = (view) => (view.runs.length ? [view.runs.map((run) => [run.name, run.seed, run.alarms, print(run)]), view.silos.length] : null);
   amity.leading = leading;
-  amity.part({ id: "ties", title: "Who helps whom?", show, uses });
+  amity.part({ id: "helps", title: "Who helps whom?", show, uses });
 })(window.amity);
