@@ -99,7 +99,7 @@ def test_a_uniform_matrix_is_pale_and_a_tie_is_dark() -> None:
 
 
 def test_paper_and_page_have_the_same_scale() -> None:
-    css = asset("style/page.css")
+    css = asset("style/colours.css")
     for name, colour in (("even", EVEN), ("most", MOST)):
         assert f"--{name}: {colour};" in css
 

@@ -20,21 +20,39 @@
     const paths = ties.map((tie) => {
       const [from, to] = [at(tie.giver, radius - 8), at(tie.receiver, radius - 9)];
       const bend = elbow(from, to, [cx, cy]);
-      const line = svg("path", { class: "tie", d: `M${point(from)}Q${point(bend)} ${point(towards(to, bend, 5))}`, "stroke-width": 0.8 + 2.6 * (tie.value / top) });
+      const line = svg("path", {
+        class: "tie",
+        d: `M${point(from)}Q${point(bend)} ${point(towards(to, bend, 5))}`,
+        "stroke-width": 0.8 + 2.6 * (tie.value / top),
+      });
       const head = arrow(to, bend, 5 + 3 * (tie.value / top));
       const both = svg("g", { class: "tie", opacity: 0.35 + 0.6 * (tie.value / top) }, line, head);
       curves.append(both);
       return both;
     });
     for (const silo of order) drawing.append(dot(silo, names[silo], at, place.get(silo), radius, letters, size(silo)));
-    if (!ties.length) drawing.append(svg("text", { class: "name plain", x: cx, y: cy, "text-anchor": "middle" }, empty));
+    if (!ties.length)
+      drawing.append(svg("text", { class: "name plain", x: cx, y: cy, "text-anchor": "middle" }, empty));
     const show = (number) => {
       const silo = order[number];
-      paths.forEach((path, tie) => path.setAttribute("class", ties[tie].receiver === silo || ties[tie].giver === silo ? "tie chosen" : "tie faint"));
-      const mine = ties.filter(({ receiver }) => receiver === silo).map(({ giver, value }) => ({ name: `from ${names[giver]}`, value: `${amity.number(100 * value, 1)} %` }));
-      const others = ties.filter(({ giver }) => giver === silo).map(({ receiver, value }) => ({ name: `to ${names[receiver]}`, value: `${amity.number(100 * value, 1)} %` }));
+      paths.forEach((path, tie) =>
+        path.setAttribute(
+          "class",
+          ties[tie].receiver === silo || ties[tie].giver === silo ? "tie chosen" : "tie faint",
+        ),
+      );
+      const mine = ties
+        .filter(({ receiver }) => receiver === silo)
+        .map(({ giver, value }) => ({ name: `from ${names[giver]}`, value: `${amity.number(100 * value, 1)} %` }));
+      const others = ties
+        .filter(({ giver }) => giver === silo)
+        .map(({ receiver, value }) => ({ name: `to ${names[receiver]}`, value: `${amity.number(100 * value, 1)} %` }));
       const [x, y] = at(silo);
-      frame.show(x, y, { title: names[silo], rows: [...mine, ...others.slice(0, 6)], words: mine.length + others.length ? "" : "no tie that stands out" });
+      frame.show(x, y, {
+        title: names[silo],
+        rows: [...mine, ...others.slice(0, 6)],
+        words: mine.length + others.length ? "" : "no tie that stands out",
+      });
     };
     const hide = () => {
       paths.forEach((path) => path.setAttribute("class", "tie"));
@@ -79,7 +97,13 @@
     if (!letters) return group;
     const [tx, ty] = at(silo, radius + 12);
     const anchor = Math.abs(Math.cos(angle)) < 0.3 ? "middle" : Math.cos(angle) > 0 ? "start" : "end";
-    group.append(svg("text", { class: "tick", x: tx, y: ty + 4 + 5 * Math.sin(angle), "text-anchor": anchor }, amity.shorten(name, letters)));
+    group.append(
+      svg(
+        "text",
+        { class: "tick", x: tx, y: ty + 4 + 5 * Math.sin(angle), "text-anchor": anchor },
+        amity.shorten(name, letters),
+      ),
+    );
     return group;
   }
 

@@ -47,16 +47,42 @@
     const drawing = amity.picture(width, top + tall + 78, { tabindex: "0" });
     drawing.append(cells(rows, columns, value, colour, { left, top, cell, high, wide, tall }));
     for (const at of borders || []) {
-      drawing.append(svg("line", { class: "border", x1: left + at * cell, x2: left + at * cell, y1: top, y2: top + tall }));
-      if (square) drawing.append(svg("line", { class: "border", x1: left, x2: left + wide, y1: top + at * high, y2: top + at * high }));
+      drawing.append(
+        svg("line", { class: "border", x1: left + at * cell, x2: left + at * cell, y1: top, y2: top + tall }),
+      );
+      if (square)
+        drawing.append(
+          svg("line", { class: "border", x1: left, x2: left + wide, y1: top + at * high, y2: top + at * high }),
+        );
     }
-    if (framed && rows.length <= FEW) rows.forEach((_, at) => drawing.append(svg("rect", { class: "self", x: left + framed[at] * cell + 1, y: top + at * high + 1, width: cell - 2, height: high - 2 })));
+    if (framed && rows.length <= FEW)
+      rows.forEach((_, at) =>
+        drawing.append(
+          svg("rect", {
+            class: "self",
+            x: left + framed[at] * cell + 1,
+            y: top + at * high + 1,
+            width: cell - 2,
+            height: high - 2,
+          }),
+        ),
+      );
     drawing.append(svg("rect", { class: "edge", x: left, y: top, width: wide, height: tall }));
-    if (high >= 11) down.texts.forEach((name, at) => drawing.append(svg("text", { class: "tick", x: left - 7, y: top + (at + 0.5) * high + 4, "text-anchor": "end" }, name)));
+    if (high >= 11)
+      down.texts.forEach((name, at) =>
+        drawing.append(
+          svg("text", { class: "tick", x: left - 7, y: top + (at + 0.5) * high + 4, "text-anchor": "end" }, name),
+        ),
+      );
     if (named) across.texts.forEach((name, at) => drawing.append(tilted(name, left + (at + 0.5) * cell, top - 7)));
     drawing.append(svg("text", { class: "title", x: 0, y: 12 }, labels));
     drawing.append(keys(left, top + tall + 26, Math.min(width - left, 420)));
-    const ring = svg("rect", { class: "pointer ring", width: Math.max(3, cell), height: Math.max(3, high), visibility: "hidden" });
+    const ring = svg("rect", {
+      class: "pointer ring",
+      width: Math.max(3, cell),
+      height: Math.max(3, high),
+      visibility: "hidden",
+    });
     drawing.append(ring);
     roam(drawing, frame, { left, top, cell, high, rows, columns, ring, told });
     return drawing;
@@ -76,7 +102,9 @@
         columns.forEach((_, column) => {
           const number = value(row, column);
           const fill = number === null ? none : colour(number) || blank;
-          group.append(svg("rect", { x: left + column * cell, y: top + row * high, width: cell - gap, height: high - gap, fill }));
+          group.append(
+            svg("rect", { x: left + column * cell, y: top + row * high, width: cell - gap, height: high - gap, fill }),
+          );
         });
       });
       return group;
@@ -91,7 +119,16 @@
         pen.fillRect(column, row, 1, 1);
       }
     }
-    return svg("image", { class: "cells", x: left, y: top, width: wide, height: tall, href: canvas.toDataURL(), preserveAspectRatio: "none", "image-rendering": "pixelated" });
+    return svg("image", {
+      class: "cells",
+      x: left,
+      y: top,
+      width: wide,
+      height: tall,
+      href: canvas.toDataURL(),
+      preserveAspectRatio: "none",
+      "image-rendering": "pixelated",
+    });
   }
 
   /** Let pointer and arrow keys go from cell to cell. */
@@ -130,7 +167,10 @@
 
   /** Return the scale of weights in shares: nothing, an even share, twice that, and so on up to all. */
   function weightKey(m, colour, negative) {
-    const marks = [[0, "nothing"], [1, "even share"]];
+    const marks = [
+      [0, "nothing"],
+      [1, "even share"],
+    ];
     for (const share of [2, 5, 20, 50]) if (share < m * 0.6) marks.push([share, `\u00d7${share}`]);
     marks.push([m, "all"]);
     if (negative) marks.unshift([-1, "negative"]);
@@ -141,9 +181,21 @@
     return (left, top, width) => {
       const group = svg("g");
       const step = Math.min(90, Math.max(width / marks.length, ...marks.map(([, text]) => amity.textWidth(text) + 8)));
-      const fit = step * marks.length <= width + 8 ? marks : [...marks.slice(0, Math.floor(width / step) - 1), marks[marks.length - 1]];
+      const fit =
+        step * marks.length <= width + 8
+          ? marks
+          : [...marks.slice(0, Math.floor(width / step) - 1), marks[marks.length - 1]];
       fit.forEach(([fill, text], place) => {
-        group.append(svg("rect", { class: "key", x: left + place * step, y: top, width: step - 2, height: 10, fill: fill || amity.ink("paper") }));
+        group.append(
+          svg("rect", {
+            class: "key",
+            x: left + place * step,
+            y: top,
+            width: step - 2,
+            height: 10,
+            fill: fill || amity.ink("paper"),
+          }),
+        );
         group.append(svg("text", { class: "tick", x: left + place * step, y: top + 25 }, text));
       });
       return group;

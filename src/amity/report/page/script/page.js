@@ -29,12 +29,15 @@
 
   /** Do something to the page, and leave what the reader is looking at where it was on the screen. */
   function inPlace(change) {
-    const anchor = [...document.querySelectorAll("main > section")].find((section) => section.getBoundingClientRect().bottom > 0)?.id;
+    const anchor = [...document.querySelectorAll("main > section")].find(
+      (section) => section.getBoundingClientRect().bottom > 0,
+    )?.id;
     const before = anchor && document.getElementById(anchor).getBoundingClientRect().top;
     const scrolled = window.scrollY > 0;
     change();
     const after = anchor && document.getElementById(anchor)?.getBoundingClientRect().top;
-    if (scrolled && after !== undefined && after !== before) window.scrollBy({ top: after - before, behavior: "instant" });
+    if (scrolled && after !== undefined && after !== before)
+      window.scrollBy({ top: after - before, behavior: "instant" });
   }
 
   /** Draw a view: only parts whose contents have changed are made anew, and the reader's place is kept. */
@@ -60,7 +63,10 @@
       let section = document.getElementById(part.id);
       if (!section) {
         section = el("section", { id: part.id, "aria-labelledby": `${part.id}-title` });
-        const before = present.slice(place + 1).map(({ id }) => document.getElementById(id)).find(Boolean);
+        const before = present
+          .slice(place + 1)
+          .map(({ id }) => document.getElementById(id))
+          .find(Boolean);
         page.insertBefore(section, before || page.querySelector("footer"));
       }
       const print = JSON.stringify(part.uses(view));
@@ -77,12 +83,19 @@
     const section = document.getElementById(part.id);
     const focused = section.contains(document.activeElement) ? document.activeElement : null;
     const id = focused?.id || focused?.closest("[id]")?.id;
-    const inner = new Map([...section.querySelectorAll(".scroll table, .feedbox")].map((box) => [box.id, box.parentElement.scrollTop]));
+    const inner = new Map(
+      [...section.querySelectorAll(".scroll table, .feedbox")].map((box) => [box.id, box.parentElement.scrollTop]),
+    );
     const refresh = (changes) => {
       Object.assign(state, changes);
       inPlace(() => draw(part));
     };
-    const made = el("div", { class: "content" }, el("h2", { id: `${part.id}-title` }, part.title), part.show(view, state, refresh));
+    const made = el(
+      "div",
+      { class: "content" },
+      el("h2", { id: `${part.id}-title` }, part.title),
+      part.show(view, state, refresh),
+    );
     section.replaceChildren(made);
     amity.drawIn(section);
     for (const details of section.querySelectorAll("details[id]")) {
@@ -90,11 +103,21 @@
     }
     for (const [key, top] of inner) if (top && key) document.getElementById(key)?.parentElement.scrollTo(0, top);
     const again = id && document.getElementById(id);
-    if (again) (again.matches("svg, [tabindex], button, select, input, summary, a") ? again : again.querySelector("svg, [tabindex]"))?.focus({ preventScroll: true });
+    if (again)
+      (again.matches("svg, [tabindex], button, select, input, summary, a")
+        ? again
+        : again.querySelector("svg, [tabindex]")
+      )?.focus({ preventScroll: true });
   }
 
   function header(place) {
-    const told = [view.data, view.setting && view.setting !== "own" && view.setting !== "natural" ? view.setting : "", view.model, amity.plural(view.silos.length, "silo"), view.methods.length > 1 ? amity.plural(view.methods.length, "method") : ""];
+    const told = [
+      view.data,
+      view.setting && view.setting !== "own" && view.setting !== "natural" ? view.setting : "",
+      view.model,
+      amity.plural(view.silos.length, "silo"),
+      view.methods.length > 1 ? amity.plural(view.methods.length, "method") : "",
+    ];
     const links = parts.filter((part) => part.uses(view) !== null && part.id !== "live");
     const print = JSON.stringify([view.title, told, links.map(({ id }) => id), Boolean(view.live)]);
     if (shown.get("top") === print) return;
@@ -103,7 +126,17 @@
       el("p", { class: "kicker" }, view.live ? "Amity, live" : "Amity report"),
       el("h1", {}, view.title),
       el("p", { class: "facts-line" }, told.filter(Boolean).join(" \u00b7 ")),
-      links.length > 1 ? el("nav", { "aria-label": "Questions" }, el("ol", {}, links.map(({ id, title }) => el("li", {}, el("a", { href: `#${id}` }, title))))) : "",
+      links.length > 1
+        ? el(
+            "nav",
+            { "aria-label": "Questions" },
+            el(
+              "ol",
+              {},
+              links.map(({ id, title }) => el("li", {}, el("a", { href: `#${id}` }, title))),
+            ),
+          )
+        : "",
     );
   }
 
