@@ -34,6 +34,8 @@ def test_what_lies_in_a_folder(tmp_path: Path) -> None:
     begin(tmp_path / "both" / "separate" / "seed-1")
     assert [place.name for place in places_in(tmp_path / "both")] == ["fedamp", "separate/seed-0", "separate/seed-1"]
     assert places_in(tmp_path / "both" / "fedamp") == [Place("run", tmp_path / "both" / "fedamp", "fedamp")]
+    begin(tmp_path / "both" / "fedamp" / "alone")
+    assert [place.name for place in places_in(tmp_path / "both" / "fedamp")] == ["fedamp", "alone"]
     a_hub(tmp_path / "hub")
     assert places_in(tmp_path / "hub") == [Place("hub", tmp_path / "hub", "hub")]
     (tmp_path / "site").mkdir()

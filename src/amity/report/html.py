@@ -54,7 +54,7 @@ def holdings_view(manifest: Manifest) -> View:
 
 
 def _silo(manifest: Manifest, place: int) -> SiloView:
-    """Return what one silo holds: examples to choose a round with are taken from those to train with, and count there."""
+    """Return what one silo holds; examples to choose a round with are taken from its training data, and count there."""
     told = manifest["silos"][place]
     val = told["val"]
     held = [train + kept for train, kept in zip(told["train"], val or [0] * len(told["train"]), strict=True)]

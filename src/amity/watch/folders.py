@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from amity.config.run import ALONE_FOLDER
 from amity.record.directory import holds_run
 
 Kind = Literal["run", "hub", "silo"]
@@ -23,13 +24,14 @@ class Place(NamedTuple):
 
 
 def places_in(path: Path) -> list[Place]:
-    """Return what is to be followed in a folder: a hub, a silo, a run, or the runs of a comparison and of seeds."""
+    """Return what is to be followed in a folder: a hub, a silo, a run with the one alone inside it, or several runs."""
     if (path / HUB).is_file():
         return [Place("hub", path, path.name)]
     if (path / SITE).is_file():
         return [_silo_of(path)]
     if holds_run(path):
-        return [Place("run", path, _name(path))]
+        alone = path / ALONE_FOLDER
+        return [Place("run", path, _name(path)), *([Place("run", alone, ALONE_FOLDER)] if holds_run(alone) else [])]
     if any((path / mark).exists() for mark in STATE_MARKS):
         return [Place("silo", path, _name(path))]
     return _runs_in(path) or [Place("run", path, _name(path))]

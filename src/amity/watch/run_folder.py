@@ -11,6 +11,7 @@ import shlex
 from datetime import datetime
 from pathlib import Path
 
+from amity.config.run import ALONE_FOLDER
 from amity.errors import AmityError, DamagedFile
 from amity.federation.events import Event
 from amity.logs import told
@@ -210,7 +211,9 @@ class RunFolder:
         writing = held(self.path)
         if writing or (writing is None and now - written < QUIET):
             return "running", f"round {self._standings.round} is under way" if self._standings.round > done else ""
-        goes_on = f"`amity run --out {shlex.quote(str(self.path))} --resume` continues it"
+        beside = self.path.name == ALONE_FOLDER and holds_run(self.path.parent)
+        folder = self.path.parent if beside else self.path
+        goes_on = f"`amity run --out {shlex.quote(str(folder))} --resume` continues it"
         if writing is None:
             return "dead", f"nothing was written for {now - written:.0f} s, its process may be gone; {goes_on}"
         if self._events and self._events[-1].what == "stopped":

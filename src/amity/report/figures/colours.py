@@ -1,4 +1,4 @@
-"""Colours of figures on paper. The page has its own, light and dark, by the same ideas: `page/style/page.css`."""
+"""Colours of figures on paper. The page has its own, light and dark, by the same ideas: `page/style/colours.css`."""
 
 from __future__ import annotations
 

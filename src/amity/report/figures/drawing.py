@@ -74,8 +74,8 @@ def silos(view: View) -> Figure | None:
     figure, axes = _page(0.7 + 0.42 * len(rows))
     for place, values in enumerate(rows.values()):
         apart = [((order * 7) % 5 - 2) * 0.07 if len(values) > 6 else 0.0 for order in range(len(values))]
-        dots = {"s": 18, "color": COLOURS[place % len(COLOURS)], "alpha": 0.6, "linewidths": 0}
-        axes.scatter(values, [place + shift for shift in apart], **dots)
+        colour = COLOURS[place % len(COLOURS)]
+        axes.scatter(values, [place + shift for shift in apart], s=18, color=colour, alpha=0.6, linewidths=0)
         axes.plot([np.mean(values)] * 2, [place - 0.3, place + 0.3], color=INK, linewidth=1.4)
     axes.set_yticks(range(len(rows)), [shorten(name) for name in rows])
     axes.invert_yaxis()
@@ -86,16 +86,17 @@ def silos(view: View) -> Figure | None:
 
 def traffic(view: View) -> Figure | None:
     """Draw the megabytes that each method has sent."""
-    rows = [[name, *((cell or 0.0) for cell in cells)] for name, *cells in tables.traffic(view)[1:]]
-    if not any(sum(float(cell) for cell in row[1:]) for row in rows):
+    rows = {method["name"]: [(value or 0.0) / 1e6 for value in tables.sent(method)] for method in view["methods"]}
+    rows = {name: parts for name, parts in rows.items() if any(parts)}
+    if not rows:
         return None
     figure, axes = _page(0.9 + 0.24 * len(rows))
     left = np.zeros(len(rows))
     for kind, (words, colour) in enumerate((("up", COLOURS[0]), ("down", COLOURS[4]), ("only to measure", "#9aa5b1"))):
-        part = np.array([float(row[1 + kind]) / 1e6 for row in rows])
+        part = np.array([parts[kind] for parts in rows.values()])
         axes.barh(range(len(rows)), part, left=left, color=colour, label=words, height=0.6)
         left += part
-    axes.set_yticks(range(len(rows)), [shorten(str(row[0])) for row in rows])
+    axes.set_yticks(range(len(rows)), [shorten(name) for name in rows])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("MB")
@@ -203,11 +204,14 @@ def ties(view: View, found: WeightsView) -> Figure:
         look = {"arrowstyle": "-|>", "color": MORE, "linewidth": 0.5 + 2 * value / top, "shrinkA": 5, "shrinkB": 6}
         curve = {**look, "connectionstyle": "arc3,rad=0.15", "alpha": 0.35 + 0.6 * value / top}
         axes.annotate("", xy=places[receiver], xytext=places[giver], arrowprops=curve)
-    axes.scatter(*zip(*places.values(), strict=True), s=22, color=INK, zorder=3)
+    x, y = zip(*places.values(), strict=True)
+    axes.scatter(x, y, s=22, color=INK, zorder=3)
     if m <= NAMED:
-        for silo, (x, y) in places.items():
-            side = "center" if abs(x) < 0.3 else "left" if x > 0 else "right"
-            axes.text(1.07 * x, 1.07 * y, shorten(view["silos"][silo]["name"], 16), ha=side, va="center", fontsize=7)
+        for silo, (across, up) in places.items():
+            side = "center" if abs(across) < 0.3 else "left" if across > 0 else "right"
+            axes.text(
+                1.07 * across, 1.07 * up, shorten(view["silos"][silo]["name"], 16), ha=side, va="center", fontsize=7
+            )
     if not told:
         axes.text(0, 0, "no tie stands out", ha="center", color=INK)
     axes.set_xlim(-1.5, 1.5)

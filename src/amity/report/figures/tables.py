@@ -70,14 +70,19 @@ def silos(view: View) -> Rows:
     return rows
 
 
+SENT = ("bytes_up", "bytes_down", "bytes_eval")
+
+
+def sent(method: MethodView) -> list[float | None]:
+    """Return the bytes that a method has sent over a run, of each kind."""
+    found = [method["numbers"].get(key) for key in SENT]
+    return [None if value is None else value["mean"] for value in found]
+
+
 def traffic(view: View) -> Rows:
     """Return the bytes that each method has sent over a run."""
-    keys = ("bytes_up", "bytes_down", "bytes_eval")
-    rows: Rows = [["method", *keys]]
-    for method in view["methods"]:
-        found = [method["numbers"].get(key) for key in keys]
-        rows.append([method["name"], *(None if value is None else value["mean"] for value in found)])
-    return rows
+    rows: Rows = [["method", *SENT]]
+    return rows + [[method["name"], *sent(method)] for method in view["methods"]]
 
 
 def over_seeds(view: View, method: MethodView, of: Callable[[CourseView], Scores]) -> dict[int, tuple[float, float]]:
@@ -144,7 +149,8 @@ def strongest(found: WeightsView) -> list[tuple[int, int, float]]:
 def ties(view: View, found: WeightsView) -> Rows:
     """Return the ties that stand out."""
     names = [silo["name"] for silo in view["silos"]]
-    return [["from", "to", "weight"], *([names[giver], names[to], value] for giver, to, value in strongest(found))]
+    rows: Rows = [["from", "to", "weight"]]
+    return rows + [[names[giver], names[receiver], value] for giver, receiver, value in strongest(found)]
 
 
 def class_names(view: View) -> list[str]:

@@ -19,7 +19,7 @@ from amity.record import make_folder, replacing
 from amity.record.files import not_written
 from amity.report.contents import View
 
-STYLES = ("page", "figures", "live")
+STYLES = ("colours", "page", "words", "tables", "controls", "figures", "live", "screens")
 SCRIPTS = (
     *("dom", "format", "scale", "save", "figure", "table"),
     *("lines", "silo_lines", "intervals", "weights", "heat", "graph", "bars"),

@@ -66,7 +66,9 @@ window.amity = window.amity || {};
     for (const [value, text] of options) {
       const pressed = String(value === chosen);
       const press = () => choose(value);
-      row.append(el("button", { type: "button", id: `${id}-${value}`, "aria-pressed": pressed, on: { click: press } }, text));
+      row.append(
+        el("button", { type: "button", id: `${id}-${value}`, "aria-pressed": pressed, on: { click: press } }, text),
+      );
     }
     return row;
   }

@@ -35,11 +35,37 @@
       if (focused && picture.hasAttribute("tabindex")) picture.focus({ preventScroll: true });
     };
     const save = el("div", { class: "tools" }, [
-      el("button", { type: "button", class: "tool", id: `${id}-png`, "aria-label": `Save as PNG: ${title}`, on: { click: () => amity.savePng(box, id, title) } }, "PNG"),
-      el("button", { type: "button", class: "tool", id: `${id}-csv`, "aria-label": `Save as CSV: ${title}`, on: { click: () => amity.saveText(amity.csv(csv()), `${id}.csv`, "text/csv") } }, "CSV"),
+      el(
+        "button",
+        {
+          type: "button",
+          class: "tool",
+          id: `${id}-png`,
+          "aria-label": `Save as PNG: ${title}`,
+          on: { click: () => amity.savePng(box, id, title) },
+        },
+        "PNG",
+      ),
+      el(
+        "button",
+        {
+          type: "button",
+          class: "tool",
+          id: `${id}-csv`,
+          "aria-label": `Save as CSV: ${title}`,
+          on: { click: () => amity.saveText(amity.csv(csv()), `${id}.csv`, "text/csv") },
+        },
+        "CSV",
+      ),
     ]);
     const head = el("div", { class: "head" }, el("h3", {}, title), save);
-    const node = el("figure", { id, class: "figure" }, el("figcaption", {}, head, note ? el("p", { class: "note" }, note) : null), controls || null, box);
+    const node = el(
+      "figure",
+      { id, class: "figure" },
+      el("figcaption", {}, head, note ? el("p", { class: "note" }, note) : null),
+      controls || null,
+      box,
+    );
     drawn.set(box, redraw);
     watcher.observe(box);
     return { node, redraw };
@@ -64,7 +90,17 @@
   function tipRow({ name, value, colour, strong }) {
     const swatch = el("span", { class: "swatch" });
     if (colour) swatch.style.background = colour;
-    return el("tr", { class: strong ? "strong" : null }, el("th", {}, colour ? swatch : "", amity.shorten(name, 32)), el("td", {}, value));
+    return el(
+      "tr",
+      { class: strong ? "strong" : null },
+      el("th", {}, colour ? swatch : "", amity.shorten(name, 32)),
+      el("td", {}, value),
+    );
+  }
+
+  /** Draw the pictures of a part that has just been made: the page must not grow later, under the reader's eyes. */
+  function drawIn(section) {
+    for (const [box, redraw] of drawn) if (section.contains(box)) redraw();
   }
 
   /** Draw every picture again: the colours have changed, or the page is being printed. */
@@ -87,5 +123,5 @@
     return amity.svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "picture", ...attributes });
   }
 
-  Object.assign(amity, { figure, redrawAll, pointed, picture });
+  Object.assign(amity, { figure, drawIn, redrawAll, pointed, picture });
 })(window.amity);

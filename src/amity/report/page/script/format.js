@@ -21,7 +21,11 @@
 
   function bytes(count) {
     if (count === null || count === undefined) return NOTHING;
-    for (const [size, unit] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) {
+    for (const [size, unit] of [
+      [1e9, "GB"],
+      [1e6, "MB"],
+      [1e3, "kB"],
+    ]) {
       if (count >= size) return `${number(count / size, count / size < 10 ? 1 : 0)} ${unit}`;
     }
     return `${number(count, 0)} bytes`;
@@ -32,7 +36,12 @@
     const whole = Math.max(0, Math.round(seconds));
     if (seconds > 0 && seconds < 1) return `${number(seconds, 1)} s`;
     if (whole < 60) return `${whole} s`;
-    const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+    const parts = [
+      [86400, "d"],
+      [3600, "h"],
+      [60, "min"],
+      [1, "s"],
+    ];
     const first = parts.findIndex(([size]) => whole >= size);
     const [size, unit] = parts[first];
     const [smaller, name] = parts[first + 1];
@@ -71,12 +80,15 @@
     if (list.length === 1) return `round ${list[0]}`;
     const whole = list.every((round, place) => place === 0 || round === list[place - 1] + 1);
     if (whole) return `rounds ${list[0]} to ${list[list.length - 1]}`;
-    return list.length <= 6 ? `rounds ${list.join(", ")}` : `${list.length} rounds from ${list[0]} to ${list[list.length - 1]}`;
+    return list.length <= 6
+      ? `rounds ${list.join(", ")}`
+      : `${list.length} rounds from ${list[0]} to ${list[list.length - 1]}`;
   }
 
   /** Return a few names as a sentence has them. */
   function names(list, most = 4) {
-    if (list.length <= most) return list.join(", ");
+    if (list.length === 1) return list[0];
+    if (list.length <= most) return `${list.slice(0, -1).join(", ")} and ${list[list.length - 1]}`;
     return `${list.slice(0, most).join(", ")} and ${list.length - most} more`;
   }
 
@@ -99,5 +111,19 @@
     return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
   }
 
-  Object.assign(amity, { number, signed, bytes, duration, clock, day, shorten, plural, rounds, names, score, capital, csv });
+  Object.assign(amity, {
+    number,
+    signed,
+    bytes,
+    duration,
+    clock,
+    day,
+    shorten,
+    plural,
+    rounds,
+    names,
+    score,
+    capital,
+    csv,
+  });
 })(window.amity);

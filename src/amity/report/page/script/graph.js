@@ -2,14 +2,14 @@
 "use strict";
 ((amity) => {
   const { svg } = amity;
-  const LETTER = 6.4;
   const NAMED = 48;
 
   /** Draw ties ({receiver, giver, value}) between silos in an order; `size(silo)` says how large a dot is, from 0 to 1. */
   function graph({ width, frame, names, order, ties, size, empty }) {
     const side = Math.min(width, 560);
-    const letters = names.length <= NAMED ? Math.min(width < 480 ? 9 : 14, Math.max(...names.map((name) => [...name].length))) : 0;
-    const radius = side / 2 - letters * LETTER - 16;
+    const letters = names.length <= NAMED ? (width < 480 ? 9 : 16) : 0;
+    const room = letters ? amity.labels(names, letters).width : 0;
+    const radius = Math.min(side / 2 - 34, width / 2 - room - 18);
     const [cx, cy] = [width / 2, side / 2];
     const place = new Map(order.map((silo, at) => [silo, (at / order.length) * 2 * Math.PI - Math.PI / 2]));
     const at = (silo, far = radius) => [cx + far * Math.cos(place.get(silo)), cy + far * Math.sin(place.get(silo))];
@@ -18,21 +18,41 @@
     drawing.append(curves);
     const top = Math.max(...ties.map(({ value }) => value), 1e-9);
     const paths = ties.map((tie) => {
-      const line = svg("path", { class: "tie", d: arc(at(tie.giver, radius - 7), at(tie.receiver, radius - 9), [cx, cy]), "stroke-width": 0.8 + 3.2 * (tie.value / top) });
-      const head = arrow(at(tie.receiver, radius - 9), [cx, cy]);
+      const [from, to] = [at(tie.giver, radius - 8), at(tie.receiver, radius - 9)];
+      const bend = elbow(from, to, [cx, cy]);
+      const line = svg("path", {
+        class: "tie",
+        d: `M${point(from)}Q${point(bend)} ${point(towards(to, bend, 5))}`,
+        "stroke-width": 0.8 + 2.6 * (tie.value / top),
+      });
+      const head = arrow(to, bend, 5 + 3 * (tie.value / top));
       const both = svg("g", { class: "tie", opacity: 0.35 + 0.6 * (tie.value / top) }, line, head);
       curves.append(both);
       return both;
     });
     for (const silo of order) drawing.append(dot(silo, names[silo], at, place.get(silo), radius, letters, size(silo)));
-    if (!ties.length) drawing.append(svg("text", { class: "name plain", x: cx, y: cy, "text-anchor": "middle" }, empty));
+    if (!ties.length)
+      drawing.append(svg("text", { class: "name plain", x: cx, y: cy, "text-anchor": "middle" }, empty));
     const show = (number) => {
       const silo = order[number];
-      paths.forEach((path, tie) => path.setAttribute("class", ties[tie].receiver === silo || ties[tie].giver === silo ? "tie chosen" : "tie faint"));
-      const mine = ties.filter(({ receiver }) => receiver === silo).map(({ giver, value }) => ({ name: `from ${names[giver]}`, value: `${amity.number(100 * value, 1)} %` }));
-      const others = ties.filter(({ giver }) => giver === silo).map(({ receiver, value }) => ({ name: `to ${names[receiver]}`, value: `${amity.number(100 * value, 1)} %` }));
+      paths.forEach((path, tie) =>
+        path.setAttribute(
+          "class",
+          ties[tie].receiver === silo || ties[tie].giver === silo ? "tie chosen" : "tie faint",
+        ),
+      );
+      const mine = ties
+        .filter(({ receiver }) => receiver === silo)
+        .map(({ giver, value }) => ({ name: `from ${names[giver]}`, value: `${amity.number(100 * value, 1)} %` }));
+      const others = ties
+        .filter(({ giver }) => giver === silo)
+        .map(({ receiver, value }) => ({ name: `to ${names[receiver]}`, value: `${amity.number(100 * value, 1)} %` }));
       const [x, y] = at(silo);
-      frame.show(x, y, { title: names[silo], rows: [...mine, ...others.slice(0, 6)], words: mine.length + others.length ? "" : "no tie that stands out" });
+      frame.show(x, y, {
+        title: names[silo],
+        rows: [...mine, ...others.slice(0, 6)],
+        words: mine.length + others.length ? "" : "no tie that stands out",
+      });
     };
     const hide = () => {
       paths.forEach((path) => path.setAttribute("class", "tie"));
@@ -51,17 +71,24 @@
     return drawing;
   }
 
-  /** Return a curve that bends towards the middle: ties of neighbours a little, of opposite silos not at all. */
-  function arc([x1, y1], [x2, y2], [cx, cy]) {
-    const bend = 0.55;
-    const [mx, my] = [(x1 + x2) / 2 + (cx - (x1 + x2) / 2) * bend, (y1 + y2) / 2 + (cy - (y1 + y2) / 2) * bend];
-    return `M${x1.toFixed(1)} ${y1.toFixed(1)}Q${mx.toFixed(1)} ${my.toFixed(1)} ${x2.toFixed(1)} ${y2.toFixed(1)}`;
+  const point = ([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`;
+
+  /** Return where a curve bends: towards the middle, and a little to its right, so that two ways lie side by side. */
+  function elbow([x1, y1], [x2, y2], [cx, cy]) {
+    const [mx, my] = [(x1 + x2) / 2, (y1 + y2) / 2];
+    return [mx + (cx - mx) * 0.5 - (y2 - y1) * 0.07, my + (cy - my) * 0.5 + (x2 - x1) * 0.07];
   }
 
-  function arrow([x, y], [cx, cy]) {
-    const way = Math.atan2(y - cy, x - cx);
-    const corner = (turn) => `${(x - 8 * Math.cos(way + turn)).toFixed(1)} ${(y - 8 * Math.sin(way + turn)).toFixed(1)}`;
-    return svg("path", { class: "head", d: `M${x.toFixed(1)} ${y.toFixed(1)}L${corner(0.4)}L${corner(-0.4)}Z` });
+  /** Return the point so far before the first on the way from the second. */
+  function towards([x, y], [fx, fy], far) {
+    const length = Math.hypot(x - fx, y - fy) || 1;
+    return [x - ((x - fx) / length) * far, y - ((y - fy) / length) * far];
+  }
+
+  function arrow([x, y], [fx, fy], size) {
+    const way = Math.atan2(y - fy, x - fx);
+    const corner = (turn) => point([x - size * 1.4 * Math.cos(way + turn), y - size * 1.4 * Math.sin(way + turn)]);
+    return svg("path", { class: "head", d: `M${point([x, y])}L${corner(0.42)}L${corner(-0.42)}Z` });
   }
 
   function dot(silo, name, at, angle, radius, letters, size) {
@@ -70,7 +97,13 @@
     if (!letters) return group;
     const [tx, ty] = at(silo, radius + 12);
     const anchor = Math.abs(Math.cos(angle)) < 0.3 ? "middle" : Math.cos(angle) > 0 ? "start" : "end";
-    group.append(svg("text", { class: "tick", x: tx, y: ty + 4 + 5 * Math.sin(angle), "text-anchor": anchor }, amity.shorten(name, letters)));
+    group.append(
+      svg(
+        "text",
+        { class: "tick", x: tx, y: ty + 4 + 5 * Math.sin(angle), "text-anchor": anchor },
+        amity.shorten(name, letters),
+      ),
+    );
     return group;
   }
 

@@ -10,7 +10,6 @@
   const { svg } = amity;
   const FEW = 32; // silos up to which every cell is an element of its own
   const NAMED = 40; // silos whose names fit along an edge
-  const LETTER = 6.4;
 
   /** Return the colour of a weight among m silos. */
   function weightColours(m) {
@@ -36,35 +35,61 @@
    * they look like, `borders` where groups meet, `told(row, column)` what the readout says, `keys` the scale below.
    */
   function heat({ width, frame, rows, columns, value, colour, borders, told, keys, labels, square, framed }) {
-    const room = (names, most) => (names.length <= NAMED ? Math.min(most, Math.max(...names.map((name) => [...name].length))) : 0);
-    const [down, across] = [room(rows, width < 480 ? 11 : 20), room(columns, width < 480 ? 9 : 16)];
-    const left = Math.max(22, down * LETTER + 12);
-    const top = Math.max(26, across * LETTER * 0.72 + 26);
-    const free = width - left - Math.max(14, across * LETTER * 0.5);
-    const cell = square ? Math.min(44, free / columns.length) : free / columns.length;
+    const down = amity.labels(rows.length <= NAMED ? rows : [], width < 480 ? 11 : 20);
+    const across = amity.labels(columns.length <= NAMED ? columns : [], width < 480 ? 9 : 16);
+    const left = Math.max(22, down.width + 12);
+    const named = across.width > 0 && (width - left) / columns.length >= 18; // else names would lie on each other
+    const top = named ? across.width * 0.82 + 32 : 26;
+    const free = width - left - (named ? Math.max(14, across.width * 0.5) : 2);
+    const cell = square ? Math.min(64, free / columns.length) : Math.min(110, free / columns.length);
     const high = square ? cell : Math.max(8, Math.min(26, 520 / rows.length));
     const [wide, tall] = [cell * columns.length, high * rows.length];
-    const small = cell < 11 || high < 9; // names would lie on each other
     const drawing = amity.picture(width, top + tall + 78, { tabindex: "0" });
     drawing.append(cells(rows, columns, value, colour, { left, top, cell, high, wide, tall }));
     for (const at of borders || []) {
-      drawing.append(svg("line", { class: "border", x1: left + at * cell, x2: left + at * cell, y1: top, y2: top + tall }));
-      if (square) drawing.append(svg("line", { class: "border", x1: left, x2: left + wide, y1: top + at * high, y2: top + at * high }));
+      drawing.append(
+        svg("line", { class: "border", x1: left + at * cell, x2: left + at * cell, y1: top, y2: top + tall }),
+      );
+      if (square)
+        drawing.append(
+          svg("line", { class: "border", x1: left, x2: left + wide, y1: top + at * high, y2: top + at * high }),
+        );
     }
-    if (framed && rows.length <= FEW) rows.forEach((_, at) => drawing.append(svg("rect", { class: "self", x: left + framed[at] * cell + 1, y: top + at * high + 1, width: cell - 2, height: high - 2 })));
+    if (framed && rows.length <= FEW)
+      rows.forEach((_, at) =>
+        drawing.append(
+          svg("rect", {
+            class: "self",
+            x: left + framed[at] * cell + 1,
+            y: top + at * high + 1,
+            width: cell - 2,
+            height: high - 2,
+          }),
+        ),
+      );
     drawing.append(svg("rect", { class: "edge", x: left, y: top, width: wide, height: tall }));
-    if (down && !small) rows.forEach((name, at) => drawing.append(svg("text", { class: "tick", x: left - 7, y: top + (at + 0.5) * high + 4, "text-anchor": "end" }, amity.shorten(name, down))));
-    if (across && !small) columns.forEach((name, at) => drawing.append(tilted(amity.shorten(name, across), left + (at + 0.5) * cell, top - 7)));
+    if (high >= 11)
+      down.texts.forEach((name, at) =>
+        drawing.append(
+          svg("text", { class: "tick", x: left - 7, y: top + (at + 0.5) * high + 4, "text-anchor": "end" }, name),
+        ),
+      );
+    if (named) across.texts.forEach((name, at) => drawing.append(tilted(name, left + (at + 0.5) * cell, top - 7)));
     drawing.append(svg("text", { class: "title", x: 0, y: 12 }, labels));
-    drawing.append(keys(left, top + tall + 26, Math.min(free, 360)));
-    const ring = svg("rect", { class: "pointer ring", width: Math.max(3, cell), height: Math.max(3, high), visibility: "hidden" });
+    drawing.append(keys(left, top + tall + 26, Math.min(width - left, 420)));
+    const ring = svg("rect", {
+      class: "pointer ring",
+      width: Math.max(3, cell),
+      height: Math.max(3, high),
+      visibility: "hidden",
+    });
     drawing.append(ring);
     roam(drawing, frame, { left, top, cell, high, rows, columns, ring, told });
     return drawing;
   }
 
   function tilted(text, x, y) {
-    return svg("text", { class: "tick", x, y, transform: `rotate(-40 ${x.toFixed(1)} ${y.toFixed(1)})` }, text);
+    return svg("text", { class: "tick", x, y, transform: `rotate(-55 ${x.toFixed(1)} ${y.toFixed(1)})` }, text);
   }
 
   function cells(rows, columns, value, colour, { left, top, cell, high, wide, tall }) {
@@ -77,7 +102,9 @@
         columns.forEach((_, column) => {
           const number = value(row, column);
           const fill = number === null ? none : colour(number) || blank;
-          group.append(svg("rect", { x: left + column * cell, y: top + row * high, width: cell - gap, height: high - gap, fill }));
+          group.append(
+            svg("rect", { x: left + column * cell, y: top + row * high, width: cell - gap, height: high - gap, fill }),
+          );
         });
       });
       return group;
@@ -92,7 +119,16 @@
         pen.fillRect(column, row, 1, 1);
       }
     }
-    return svg("image", { class: "cells", x: left, y: top, width: wide, height: tall, href: canvas.toDataURL(), preserveAspectRatio: "none", "image-rendering": "pixelated" });
+    return svg("image", {
+      class: "cells",
+      x: left,
+      y: top,
+      width: wide,
+      height: tall,
+      href: canvas.toDataURL(),
+      preserveAspectRatio: "none",
+      "image-rendering": "pixelated",
+    });
   }
 
   /** Let pointer and arrow keys go from cell to cell. */
@@ -131,7 +167,10 @@
 
   /** Return the scale of weights in shares: nothing, an even share, twice that, and so on up to all. */
   function weightKey(m, colour, negative) {
-    const marks = [[0, "nothing"], [1, "even share"]];
+    const marks = [
+      [0, "nothing"],
+      [1, "even share"],
+    ];
     for (const share of [2, 5, 20, 50]) if (share < m * 0.6) marks.push([share, `\u00d7${share}`]);
     marks.push([m, "all"]);
     if (negative) marks.unshift([-1, "negative"]);
@@ -141,9 +180,22 @@
   function key(marks) {
     return (left, top, width) => {
       const group = svg("g");
-      const step = Math.max(46, width / marks.length);
-      marks.forEach(([fill, text], place) => {
-        group.append(svg("rect", { class: "key", x: left + place * step, y: top, width: step - 2, height: 10, fill: fill || amity.ink("paper") }));
+      const step = Math.min(90, Math.max(width / marks.length, ...marks.map(([, text]) => amity.textWidth(text) + 8)));
+      const fit =
+        step * marks.length <= width + 8
+          ? marks
+          : [...marks.slice(0, Math.floor(width / step) - 1), marks[marks.length - 1]];
+      fit.forEach(([fill, text], place) => {
+        group.append(
+          svg("rect", {
+            class: "key",
+            x: left + place * step,
+            y: top,
+            width: step - 2,
+            height: 10,
+            fill: fill || amity.ink("paper"),
+          }),
+        );
         group.append(svg("text", { class: "tick", x: left + place * step, y: top + 25 }, text));
       });
       return group;

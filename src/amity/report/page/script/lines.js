@@ -3,7 +3,6 @@
 ((amity) => {
   const { svg } = amity;
   const SMALL = 12; // pixels of the small print
-  const LETTER = 6.7; // of an average letter of it
 
   /** Return grid, ticks and titles around a drawing area. */
   function axes(area, x, y) {
@@ -14,11 +13,15 @@
     for (const value of across) {
       const at = y.place(value);
       group.append(svg("line", { class: "grid", x1: left, x2: right, y1: at, y2: at }));
-      group.append(svg("text", { class: "tick", x: left - 8, y: at + 4, "text-anchor": "end" }, amity.number(value, digits)));
+      group.append(
+        svg("text", { class: "tick", x: left - 8, y: at + 4, "text-anchor": "end" }, amity.number(value, digits)),
+      );
     }
     const most = Math.max(1, Math.min(10, Math.floor((right - left) / 60)));
     for (const value of x.low === x.high ? [x.low] : amity.ticks(x.low, x.high, most, true)) {
-      group.append(svg("text", { class: "tick", x: x.place(value), y: bottom + 18, "text-anchor": "middle" }, String(value)));
+      group.append(
+        svg("text", { class: "tick", x: x.place(value), y: bottom + 18, "text-anchor": "middle" }, String(value)),
+      );
     }
     group.append(svg("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
     group.append(svg("text", { class: "title", x: 0, y: 12 }, y.title));
@@ -51,10 +54,15 @@
   function scales(width, height, top, right, rounds, values, title) {
     const span = amity.extent(values) || [0, 1];
     const digits = amity.digits(amity.ticks(span[0], span[1], 4));
-    const widest = Math.max(...span.map((value) => amity.number(value, digits).length));
-    const area = { left: Math.max(30, widest * LETTER + 12), right: width - right, top, bottom: height - 42 };
+    const widest = Math.max(...span.map((value) => amity.textWidth(amity.number(value, digits))));
+    const area = { left: Math.max(30, widest + 14), right: width - right, top, bottom: height - 42 };
     const [first, last] = [rounds[0] ?? 0, rounds[rounds.length - 1] ?? 1];
-    const x = { low: first, high: last, place: first === last ? () => (area.left + area.right) / 2 : amity.linear(first, last, area.left + 6, area.right - 6) };
+    const x = {
+      low: first,
+      high: last,
+      place:
+        first === last ? () => (area.left + area.right) / 2 : amity.linear(first, last, area.left + 6, area.right - 6),
+    };
     const y = { low: span[0], high: span[1], title, place: amity.linear(span[0], span[1], area.bottom, area.top) };
     return { area, x, y };
   }
@@ -76,7 +84,13 @@
       }
     }
     const shift = Math.max(0, area.top - (labels[0]?.at ?? area.top));
-    return labels.map(({ one, at }) => svg("text", { class: "name", x: area.right + 8, y: at + shift + 4, fill: one.colour }, amity.shorten(one.name, 20)));
+    return labels.map(({ one, at }) =>
+      svg(
+        "text",
+        { class: "name", x: area.right + 8, y: at + shift + 4, fill: one.colour },
+        amity.shorten(one.name, 20),
+      ),
+    );
   }
 
   /** Return a legend in lines above the drawing, and how high it is. */
@@ -85,9 +99,19 @@
     let [x, y] = [0, top];
     for (const one of series) {
       const name = amity.shorten(one.name, 24);
-      const size = 26 + name.length * LETTER + 14;
+      const size = 26 + amity.textWidth(name) + 16;
       if (x > 0 && x + size > width) [x, y] = [0, y + 20];
-      group.append(svg("line", { x1: x, x2: x + 20, y1: y - 4, y2: y - 4, stroke: one.colour, "stroke-width": 2.5, "stroke-dasharray": one.dash || null }));
+      group.append(
+        svg("line", {
+          x1: x,
+          x2: x + 20,
+          y1: y - 4,
+          y2: y - 4,
+          stroke: one.colour,
+          "stroke-width": 2.5,
+          "stroke-dasharray": one.dash || null,
+        }),
+      );
       group.append(svg("text", { class: "tick", x: x + 26, y }, name));
       x += size;
     }
@@ -96,7 +120,10 @@
 
   /** Return the round nearest to a place. */
   function nearest(rounds, x, at) {
-    return rounds.reduce((best, round) => (Math.abs(x.place(round) - at) < Math.abs(x.place(best) - at) ? round : best), rounds[0]);
+    return rounds.reduce(
+      (best, round) => (Math.abs(x.place(round) - at) < Math.abs(x.place(best) - at) ? round : best),
+      rounds[0],
+    );
   }
 
   /**
@@ -105,11 +132,22 @@
    */
   function curves({ width, frame, series, rounds, title, digits, unit }) {
     const beside = width >= 680 && series.length <= 12;
-    const right = beside ? Math.min(170, 20 + Math.max(...series.map(({ name }) => amity.shorten(name, 20).length)) * LETTER) : 12;
+    const right = beside
+      ? 16 +
+        amity.labels(
+          series.map(({ name }) => name),
+          20,
+          12.5,
+          600,
+        ).width
+      : 12;
     const [key, tall] = beside ? [null, 0] : legend(series, width, 36);
     const top = 26 + tall;
     const height = top + Math.max(220, Math.min(360, width * 0.4)) + 42;
-    const values = series.flatMap(({ points, band }) => [...points.map((point) => point[1]), ...(band || []).flatMap(([, low, high]) => [low, high])]);
+    const values = series.flatMap(({ points, band }) => [
+      ...points.map((point) => point[1]),
+      ...(band || []).flatMap(([, low, high]) => [low, high]),
+    ]);
     const { area, x, y } = scales(width, height, top, right, rounds, values, title);
     const drawing = amity.picture(width, height, { tabindex: "0" });
     drawing.append(axes(area, x, y), key || "");
@@ -117,8 +155,18 @@
       if (band) drawing.append(svg("path", { class: "band", d: bandPath(band, x.place, y.place), fill: colour }));
     }
     for (const { points, colour, dash } of series) {
-      drawing.append(svg("path", { class: "line", d: path(points, x.place, y.place), stroke: colour, "stroke-dasharray": dash || null }));
-      if (points.length <= 30) for (const [round, value] of points) if (value !== null) drawing.append(svg("circle", { cx: x.place(round), cy: y.place(value), r: 2.4, fill: colour }));
+      drawing.append(
+        svg("path", {
+          class: "line",
+          d: path(points, x.place, y.place),
+          stroke: colour,
+          "stroke-dasharray": dash || null,
+        }),
+      );
+      if (points.length <= 30)
+        for (const [round, value] of points)
+          if (value !== null)
+            drawing.append(svg("circle", { cx: x.place(round), cy: y.place(value), r: 2.4, fill: colour }));
     }
     if (beside) drawing.append(...endLabels(series, area, y));
     const cross = svg("g", { class: "pointer" });
@@ -126,10 +174,22 @@
     const show = (round) => {
       const at = x.place(round);
       cross.replaceChildren(svg("line", { class: "cross", x1: at, x2: at, y1: area.top, y2: area.bottom }));
-      const rows = series.map(({ name, colour, points }) => ({ name, colour, number: (points.find((point) => point[0] === round) || [])[1] ?? null }));
+      const rows = series.map(({ name, colour, points }) => ({
+        name,
+        colour,
+        number: (points.find((point) => point[0] === round) || [])[1] ?? null,
+      }));
       rows.sort((a, b) => (b.number ?? -Infinity) - (a.number ?? -Infinity));
-      for (const { number, colour } of rows) if (number !== null) cross.append(svg("circle", { cx: at, cy: y.place(number), r: 4, fill: colour, class: "dot" }));
-      frame.show(at, area.top, { title: `round ${round}`, rows: rows.map((row) => ({ ...row, value: row.number === null ? "\u2013" : `${amity.number(row.number, digits)}${unit ? ` ${unit}` : ""}` })) });
+      for (const { number, colour } of rows)
+        if (number !== null)
+          cross.append(svg("circle", { cx: at, cy: y.place(number), r: 4, fill: colour, class: "dot" }));
+      frame.show(at, area.top, {
+        title: `round ${round}`,
+        rows: rows.map((row) => ({
+          ...row,
+          value: row.number === null ? "\u2013" : `${amity.number(row.number, digits)}${unit ? ` ${unit}` : ""}`,
+        })),
+      });
     };
     steer(drawing, frame, rounds, x, show, () => cross.replaceChildren());
     return drawing;
@@ -160,5 +220,5 @@
     });
   }
 
-  Object.assign(amity, { curves, lineParts: { axes, path, scales, steer, SMALL, LETTER } });
+  Object.assign(amity, { curves, lineParts: { axes, path, scales, steer } });
 })(window.amity);

@@ -27,8 +27,25 @@
 
   amity.part = (part) => parts.push(part);
 
+  /** Do something to the page, and leave what the reader is looking at where it was on the screen. */
+  function inPlace(change) {
+    const anchor = [...document.querySelectorAll("main > section")].find(
+      (section) => section.getBoundingClientRect().bottom > 0,
+    )?.id;
+    const before = anchor && document.getElementById(anchor).getBoundingClientRect().top;
+    const scrolled = window.scrollY > 0;
+    change();
+    const after = anchor && document.getElementById(anchor)?.getBoundingClientRect().top;
+    if (scrolled && after !== undefined && after !== before)
+      window.scrollBy({ top: after - before, behavior: "instant" });
+  }
+
   /** Draw a view: only parts whose contents have changed are made anew, and the reader's place is kept. */
   function render(next) {
+    inPlace(() => renderParts(next));
+  }
+
+  function renderParts(next) {
     view = next;
     document.title = `${view.live ? "Watching" : "Amity"}: ${view.title}`;
     const page = document.getElementById("page");
@@ -46,7 +63,10 @@
       let section = document.getElementById(part.id);
       if (!section) {
         section = el("section", { id: part.id, "aria-labelledby": `${part.id}-title` });
-        const before = present.slice(place + 1).map(({ id }) => document.getElementById(id)).find(Boolean);
+        const before = present
+          .slice(place + 1)
+          .map(({ id }) => document.getElementById(id))
+          .find(Boolean);
         page.insertBefore(section, before || page.querySelector("footer"));
       }
       const print = JSON.stringify(part.uses(view));
@@ -58,30 +78,46 @@
     footer(page);
   }
 
-  /** Make one part anew, and put focus and scroll back where they were. */
+  /** Make one part anew, and put the focus back where it was. */
   function draw(part) {
     const section = document.getElementById(part.id);
     const focused = section.contains(document.activeElement) ? document.activeElement : null;
     const id = focused?.id || focused?.closest("[id]")?.id;
-    const inner = new Map([...section.querySelectorAll(".scroll table, .feedbox")].map((box) => [box.id, box.parentElement.scrollTop]));
-    const [x, y] = [window.scrollX, window.scrollY];
+    const inner = new Map(
+      [...section.querySelectorAll(".scroll table, .feedbox")].map((box) => [box.id, box.parentElement.scrollTop]),
+    );
     const refresh = (changes) => {
       Object.assign(state, changes);
-      draw(part);
+      inPlace(() => draw(part));
     };
-    const made = el("div", { class: "content" }, el("h2", { id: `${part.id}-title` }, part.title), part.show(view, state, refresh));
+    const made = el(
+      "div",
+      { class: "content" },
+      el("h2", { id: `${part.id}-title` }, part.title),
+      part.show(view, state, refresh),
+    );
     section.replaceChildren(made);
+    amity.drawIn(section);
     for (const details of section.querySelectorAll("details[id]")) {
       details.addEventListener("toggle", () => (state.open[details.id] = details.open));
     }
     for (const [key, top] of inner) if (top && key) document.getElementById(key)?.parentElement.scrollTo(0, top);
     const again = id && document.getElementById(id);
-    if (again) (again.matches("svg, [tabindex], button, select, input, summary, a") ? again : again.querySelector("svg, [tabindex]"))?.focus({ preventScroll: true });
-    if (window.scrollY !== y) window.scrollTo({ left: x, top: y, behavior: "instant" });
+    if (again)
+      (again.matches("svg, [tabindex], button, select, input, summary, a")
+        ? again
+        : again.querySelector("svg, [tabindex]")
+      )?.focus({ preventScroll: true });
   }
 
   function header(place) {
-    const told = [view.data, view.setting && view.setting !== "own" && view.setting !== "natural" ? view.setting : "", view.model, amity.plural(view.silos.length, "silo"), view.methods.length > 1 ? amity.plural(view.methods.length, "method") : ""];
+    const told = [
+      view.data,
+      view.setting && view.setting !== "own" && view.setting !== "natural" ? view.setting : "",
+      view.model,
+      amity.plural(view.silos.length, "silo"),
+      view.methods.length > 1 ? amity.plural(view.methods.length, "method") : "",
+    ];
     const links = parts.filter((part) => part.uses(view) !== null && part.id !== "live");
     const print = JSON.stringify([view.title, told, links.map(({ id }) => id), Boolean(view.live)]);
     if (shown.get("top") === print) return;
@@ -90,7 +126,17 @@
       el("p", { class: "kicker" }, view.live ? "Amity, live" : "Amity report"),
       el("h1", {}, view.title),
       el("p", { class: "facts-line" }, told.filter(Boolean).join(" \u00b7 ")),
-      links.length > 1 ? el("nav", { "aria-label": "Questions" }, el("ol", {}, links.map(({ id, title }) => el("li", {}, el("a", { href: `#${id}` }, title))))) : "",
+      links.length > 1
+        ? el(
+            "nav",
+            { "aria-label": "Questions" },
+            el(
+              "ol",
+              {},
+              links.map(({ id, title }) => el("li", {}, el("a", { href: `#${id}` }, title))),
+            ),
+          )
+        : "",
     );
   }
 
@@ -105,7 +151,7 @@
   for (const end of ["pointerup", "pointercancel"]) {
     document.addEventListener(end, () => {
       pressed = null;
-      for (const part of parts) if (waiting.delete(part.id)) draw(part);
+      for (const part of parts) if (waiting.delete(part.id)) inPlace(() => draw(part));
     });
   }
 

@@ -9,30 +9,51 @@
     loss: { name: "training loss", of: (course) => course.loss, digits: 4 },
     test_loss: { name: "loss on test data", of: (course) => course.test_loss || [], digits: 4 },
     collaborators: { name: "collaborators of a silo", of: (course) => course.collaborators, digits: 2 },
-    bytes: { name: "megabytes in a round", of: (course) => course.bytes_up.map((up, place) => (up + course.bytes_down[place]) / 1e6), digits: 2 },
+    bytes: {
+      name: "megabytes in a round",
+      of: (course) => course.bytes_up.map((up, place) => (up + course.bytes_down[place]) / 1e6),
+      digits: 2,
+    },
     seconds: { name: "seconds of a round", of: (course) => course.seconds, digits: 2 },
   };
 
   function show(view, state, refresh) {
     const runs = view.runs.filter(({ course }) => course.rounds.length);
     if (!runs.length) return [el("p", { class: "lead" }, "No round is on record yet.")];
-    const measures = Object.entries(MEASURES).filter(([, { of }]) => runs.some(({ course }) => of(course).some((value) => value !== null)));
+    const measures = Object.entries(MEASURES).filter(([, { of }]) =>
+      runs.some(({ course }) => of(course).some((value) => value !== null)),
+    );
     const key = measures.some(([name]) => name === state.measure) ? state.measure : measures[0][0];
-    const run = runs.find((one) => one.name === state.course) || leading(view, runs);
+    const run = runs.find((one) => one.name === state.course) || amity.leading(view, runs);
     const labels = runs.map((one) => one.name);
     return [
       unfinished(view),
-      curves(view, key, amity.choice("measure", "Show", measures.map(([name, { name: words }]) => [name, words]), key, (name) => refresh({ measure: name }))),
-      perSilo(view, run, state, amity.choice("course-run", "Method", labels.map((name) => [name, name]), run.name, (name) => refresh({ course: name }))),
+      curves(
+        view,
+        key,
+        amity.choice(
+          "measure",
+          "Show",
+          measures.map(([name, { name: words }]) => [name, words]),
+          key,
+          (name) => refresh({ measure: name }),
+        ),
+      ),
+      perSilo(
+        view,
+        run,
+        state,
+        amity.choice(
+          "course-run",
+          "Method",
+          labels.map((name) => [name, name]),
+          run.name,
+          (name) => refresh({ course: name }),
+        ),
+      ),
       missing(view, run),
       events(view, run, state),
     ];
-  }
-
-  function leading(view, runs) {
-    const name = view.worth[0]?.method ?? view.methods.find(({ best }) => best)?.name;
-    const places = view.methods.find((method) => method.name === name)?.runs ?? [];
-    return runs.find((run) => places.includes(view.runs.indexOf(run))) || runs[0];
   }
 
   function unfinished(view) {
@@ -46,8 +67,12 @@
 
   /** Return the line of a method: its mean over seeds at the rounds that all of them have, and a band where there are several. */
   function lineOf(view, method, place, of) {
-    const tables = method.runs.map((run) => new Map(view.runs[run].course.rounds.map((round, at) => [round, of(view.runs[run].course)[at] ?? null])));
-    const rounds = tables.length ? [...tables[0].keys()].filter((round) => tables.every((table) => (table.get(round) ?? null) !== null)) : [];
+    const tables = method.runs.map(
+      (run) => new Map(view.runs[run].course.rounds.map((round, at) => [round, of(view.runs[run].course)[at] ?? null])),
+    );
+    const rounds = tables.length
+      ? [...tables[0].keys()].filter((round) => tables.every((table) => (table.get(round) ?? null) !== null))
+      : [];
     const points = [];
     const band = [];
     for (const round of rounds) {
@@ -64,20 +89,35 @@
 
   function curves(view, key, controls) {
     const measure = MEASURES[key];
-    const series = view.methods.map((method, place) => lineOf(view, method, place, measure.of)).filter(({ points }) => points.length);
+    const series = view.methods
+      .map((method, place) => lineOf(view, method, place, measure.of))
+      .filter(({ points }) => points.length);
     const rounds = [...new Set(series.flatMap(({ points }) => points.map(([round]) => round)))].sort((a, b) => a - b);
     const unit = measure.score ? view.score.unit : "";
     const what = measure.score ? `test ${view.score.title}, ${measure.name}` : measure.name;
     const title = `${amity.capital(what)}${unit ? `, ${unit}` : ""}`;
-    const ends = () => series.map(({ name, points }) => `${name} ${amity.number(points[points.length - 1][1], 2)}`).join(", ");
+    const ends = () =>
+      series.map(({ name, points }) => `${name} ${amity.number(points[points.length - 1][1], 2)}`).join(", ");
     const several = view.methods.some(({ seeds }) => seeds.length > 1);
     return amity.figure({
       id: "curves",
       title: "Round by round",
       note: `Each silo is measured with its own personal model.${several ? " A band is the standard deviation over seeds." : ""} Point at a round, or use the arrow keys, to read all methods at once.`,
-      alt: () => (series.length ? `Line chart, ${what}, rounds ${rounds[0]} to ${rounds[rounds.length - 1]}. At the end: ${ends()}.` : `Nothing to show for ${what}.`),
-      draw: (width, frame) => (series.length ? amity.curves({ width, frame, series, rounds, title, unit, digits: measure.digits ?? 2 }) : amity.picture(width, 40)),
-      csv: () => [["round", ...series.map(({ name }) => name)], ...rounds.map((round) => [round, ...series.map(({ points }) => (points.find((point) => point[0] === round) || [])[1] ?? null)])],
+      alt: () =>
+        series.length
+          ? `Line chart, ${what}, rounds ${rounds[0]} to ${rounds[rounds.length - 1]}. At the end: ${ends()}.`
+          : `Nothing to show for ${what}.`,
+      draw: (width, frame) =>
+        series.length
+          ? amity.curves({ width, frame, series, rounds, title, unit, digits: measure.digits ?? 2 })
+          : amity.picture(width, 40),
+      csv: () => [
+        ["round", ...series.map(({ name }) => name)],
+        ...rounds.map((round) => [
+          round,
+          ...series.map(({ points }) => (points.find((point) => point[0] === round) || [])[1] ?? null),
+        ]),
+      ],
       controls: controls ? el("div", { class: "controls" }, controls) : null,
     }).node;
   }
@@ -95,8 +135,11 @@
 
   function perSilo(view, run, state, controls) {
     const { rounds, silos, mean } = run.course;
-    const filled = (values) => rounds.map((round, place) => [round, values(place) ?? null]).filter(([, value]) => value !== null);
-    const lines = view.silos.map(({ name }, silo) => ({ name, points: filled((place) => silos[place]?.[silo]) })).filter(({ points }) => points.length);
+    const filled = (values) =>
+      rounds.map((round, place) => [round, values(place) ?? null]).filter(([, value]) => value !== null);
+    const lines = view.silos
+      .map(({ name }, silo) => ({ name, points: filled((place) => silos[place]?.[silo]) }))
+      .filter(({ points }) => points.length);
     if (!lines.length) return null;
     const marks = marksOf(run);
     const unit = view.score.unit;
@@ -106,16 +149,39 @@
       id: "silo-lines",
       title: "Every silo's own curve",
       note: "The dark line is the mean. Point at a line, or choose one with the arrow keys up and down.",
-      alt: () => `Lines of ${amity.plural(lines.length, "silo")} with ${run.name}, to round ${last}. ${amity.plural(Object.keys(marks).length, "round")} with dropped or refused silos.`,
-      draw: (width, frame) => amity.siloLines({ width, frame, lines, mean: filled((place) => mean[place]), rounds, marks, title, unit, digits: 2, picked: () => state.silo, pick: (name) => (state.silo = name) }),
-      csv: () => [["round", "mean", ...view.silos.map(({ name }) => name)], ...rounds.map((round, place) => [round, mean[place], ...view.silos.map((_, silo) => silos[place]?.[silo] ?? null)])],
+      alt: () =>
+        `Lines of ${amity.plural(lines.length, "silo")} with ${run.name}, to round ${last}. ${amity.plural(Object.keys(marks).length, "round")} with dropped or refused silos.`,
+      draw: (width, frame) =>
+        amity.siloLines({
+          width,
+          frame,
+          lines,
+          mean: filled((place) => mean[place]),
+          rounds,
+          marks,
+          title,
+          unit,
+          digits: 2,
+          picked: () => state.silo,
+          pick: (name) => (state.silo = name),
+        }),
+      csv: () => [
+        ["round", "mean", ...view.silos.map(({ name }) => name)],
+        ...rounds.map((round, place) => [
+          round,
+          mean[place],
+          ...view.silos.map((_, silo) => silos[place]?.[silo] ?? null),
+        ]),
+      ],
       controls: controls ? el("div", { class: "controls" }, controls) : null,
     }).node;
   }
 
   /** List who was missing, in words; as many as people read. */
   function missing(view, run) {
-    const marks = Object.entries(marksOf(run)).flatMap(([round, list]) => list.map((mark) => ({ round: Number(round), ...mark })));
+    const marks = Object.entries(marksOf(run)).flatMap(([round, list]) =>
+      list.map((mark) => ({ round: Number(round), ...mark })),
+    );
     if (!marks.length) return null;
     const bySilo = new Map();
     for (const { silo, kind, why, round } of marks) {
@@ -124,24 +190,68 @@
     }
     const items = [...bySilo].map(([key, rounds]) => {
       const [silo, kind, why] = JSON.parse(key);
-      return el("li", {}, el("b", {}, amity.shorten(silo, 40)), ` was ${kind} in ${amity.rounds(rounds)}${why ? `: ${why}` : ""}`);
+      return el(
+        "li",
+        {},
+        el("b", {}, amity.shorten(silo, 40)),
+        ` was ${kind} in ${amity.rounds(rounds)}${why ? `: ${why}` : ""}`,
+      );
     });
     const more = items.length - 12;
-    return el("div", { class: "block", id: "missing" }, el("h3", {}, "Who was missing, and why"), el("ul", { class: "plain" }, items.slice(0, 12)), more > 0 ? el("p", { class: "note" }, `And ${more} more: the run's rounds.jsonl has all of them.`) : null);
+    return el(
+      "div",
+      { class: "block", id: "missing" },
+      el("h3", {}, "Who was missing, and why"),
+      el("ul", { class: "plain" }, items.slice(0, 12)),
+      more > 0 ? el("p", { class: "note" }, `And ${more} more: the run's rounds.jsonl has all of them.`) : null,
+    );
   }
 
   function events(view, run, state) {
     if (!run.events.length) return null;
-    return el("details", { id: "events", open: state.open.events }, el("summary", {}, `The last ${amity.plural(run.events.length, "event")} of ${run.name}`), amity.feed(run.events));
+    return el(
+      "details",
+      { id: "events", open: state.open.events },
+      el(
+        "summary",
+        {},
+        `${run.events.length === 1 ? "The last event" : `The last ${run.events.length} events`} of ${run.name}`,
+      ),
+      amity.feed(run.events),
+    );
   }
 
   /** Return events as a list: when, and what in plain words. */
   function feed(list) {
-    return el("ol", { class: "feed" }, list.map(({ time, level, words }) => el("li", { class: level }, el("time", { datetime: new Date(time * 1000).toISOString() }, amity.clock(time)), el("span", {}, level === "warning" ? "! " : "", words))));
+    return el(
+      "ol",
+      { class: "feed" },
+      list.map(({ time, level, words }) =>
+        el(
+          "li",
+          { class: level },
+          el("time", { datetime: new Date(time * 1000).toISOString() }, amity.clock(time)),
+          el("span", {}, level === "warning" ? "! " : "", words),
+        ),
+      ),
+    );
   }
 
   amity.feed = feed;
   const print = ({ rounds, mean }) => [rounds.length, rounds[rounds.length - 1], mean[mean.length - 1]];
-  const uses = (view) => (view.runs.length ? [view.runs.map((run) => [run.name, run.seed, run.finished, print(run.course), run.events.length, run.events[0]]), view.silos.length] : null);
+  const uses = (view) =>
+    view.runs.length
+      ? [
+          view.runs.map((run) => [
+            run.name,
+            run.seed,
+            run.finished,
+            print(run.course),
+            run.events.length,
+            run.events[0],
+          ]),
+          view.silos.length,
+        ]
+      : null;
   amity.part({ id: "course", title: "How did it go?", show, uses });
 })(window.amity);

@@ -7,35 +7,97 @@
 
   function show(view, state, refresh) {
     const runs = view.runs.filter(({ weights }) => weights && weights.rounds.length);
-    if (!runs.length) return [el("p", { class: "lead" }, "No method here decides who learns from whom: all silos get the same from the server, or nothing."), ...alarms(view, view.runs, true)];
+    if (!runs.length)
+      return [
+        el(
+          "p",
+          { class: "lead" },
+          "No method here decides who learns from whom: all silos get the same from the server, or nothing.",
+        ),
+        ...alarms(view, view.runs, true),
+      ];
     const run = runs.find((one) => one.name === state.ties) || leading(view, runs);
     const options = runs.map((one) => [one.name, one.name]);
     const order = state.order === "clustered" ? run.weights.clustered : run.weights.given;
     const parts = pictures(view, run, state, () => order);
     return [
       ...alarms(view, [run], false),
-      el("div", { class: "controls" }, amity.choice("ties-run", "Method", options, run.name, (name) => refresh({ ties: name })), amity.toggle("order", "Order of silos", [["given", "As given"], ["clustered", "Alike side by side"]], state.order, (way) => refresh({ order: way }))),
+      el(
+        "div",
+        { class: "controls" },
+        amity.choice("ties-run", "Method", options, run.name, (name) => refresh({ ties: name })),
+        amity.toggle(
+          "order",
+          "Order of silos",
+          [
+            ["given", "As given"],
+            ["clustered", "Alike side by side"],
+          ],
+          state.order,
+          (way) => refresh({ order: way }),
+        ),
+      ),
       slider(run, state, parts),
-      el("div", { class: "pair even" }, parts.map(({ node }) => node)),
+      el(
+        "div",
+        { class: "pair even" },
+        parts.map(({ node }) => node),
+      ),
     ];
   }
 
-  /** Return the run to begin with: that of the method that the page leads with, else the first. */
+  /** Return the run to begin with: of the method that the page leads with, else of the best method that is among them. */
   function leading(view, runs) {
-    const name = view.worth[0]?.method ?? view.methods.find(({ best }) => best)?.name;
-    const places = view.methods.find((method) => method.name === name)?.runs ?? [];
-    return runs.find((run) => places.includes(view.runs.indexOf(run))) || runs[0];
+    const way = view.score.better === "lower" ? 1 : -1;
+    const number = (method) => way * (method.numbers.delivered?.mean ?? -way * Infinity);
+    const first = (method) => (method.name === view.worth[0]?.method ? 0 : 1);
+    const methods = [...view.methods].sort((a, b) => first(a) - first(b) || number(a) - number(b));
+    for (const method of methods) {
+      const run = runs.find((one) => method.runs.includes(view.runs.indexOf(one)));
+      if (run) return run;
+    }
+    return runs[0];
   }
 
   function alarms(view, runs, named) {
     const items = runs.flatMap((run) => run.alarms.map((alarm) => [run, alarm]));
-    if (!items.length) return [el("p", { class: "alarm good" }, el("span", { class: "badge", "aria-hidden": "true" }, SIGNS.good), el("span", {}, "Nothing about these weights gives reason to worry."))].filter(() => !named);
+    if (!items.length)
+      return [
+        el(
+          "p",
+          { class: "alarm good" },
+          el("span", { class: "badge", "aria-hidden": "true" }, SIGNS.good),
+          el("span", {}, "Nothing about these weights gives reason to worry."),
+        ),
+      ].filter(() => !named);
     return items.map(([run, { level, title, words, silos, rounds }]) => {
-      const who = silos.length ? ` (${amity.names(silos.map((name) => amity.shorten(name, 24)), 6)})` : "";
+      const who = silos.length
+        ? ` (${amity.names(
+            silos.map((name) => amity.shorten(name, 24)),
+            6,
+          )})`
+        : "";
       const when = rounds.length ? ` In ${amity.rounds(rounds)}.` : "";
       const badge = el("span", { class: "badge", role: "img", "aria-label": WORDS[level] }, SIGNS[level]);
-      return el("p", { class: `alarm ${level}` }, badge, el("span", {}, el("b", {}, `${named ? `${run.name}: ` : ""}${amity.capital(title)}. `), words, words.includes(silos[0] ?? "\u0000") ? "" : who, when));
+      return el(
+        "p",
+        { class: `alarm ${level}` },
+        badge,
+        el(
+          "span",
+          {},
+          el("b", {}, `${named ? `${run.name}: ` : ""}${amity.capital(title)}. `),
+          sentence(words),
+          words.includes(silos[0] ?? "\u0000") ? "" : who,
+          when,
+        ),
+      );
     });
+  }
+
+  /** Return words as a sentence. */
+  function sentence(words) {
+    return `${amity.capital(words)}${/[.!?]$/.test(words) ? "" : "."}`;
   }
 
   /** Return a slider over the rounds; at its end it follows the latest one. */
@@ -45,7 +107,16 @@
     const last = rounds.length - 1;
     const place = amity.placeOf(run.weights, state.round);
     const told = el("output", { for: "round" }, words(rounds[place], place === last));
-    const input = el("input", { type: "range", id: "round", min: 0, max: last, step: 1, value: place, "aria-valuetext": words(rounds[place], place === last), on: { input: move } });
+    const input = el("input", {
+      type: "range",
+      id: "round",
+      min: 0,
+      max: last,
+      step: 1,
+      value: place,
+      "aria-valuetext": words(rounds[place], place === last),
+      on: { input: move },
+    });
     function move() {
       const at = Number(input.value);
       state.round = at === last ? null : rounds[at];
@@ -76,7 +147,11 @@
         const [list, weight] = [order(), now()];
         const colour = amity.weightColours(m);
         return amity.heat({
-          width, frame, colour, square: true, framed: list.map((_, at) => at),
+          width,
+          frame,
+          colour,
+          square: true,
+          framed: list.map((_, at) => at),
           rows: list.map((silo) => names[silo]),
           columns: list.map((silo) => names[silo]),
           value: (row, column) => weight(list[row], list[column]),
@@ -86,14 +161,20 @@
           told: (row, column) => {
             const value = weight(list[row], list[column]);
             const from = row === column ? "itself" : names[list[column]];
-            const words = value === null ? "was not asked in this round" : `takes ${share(value)} from ${from}, ${amity.number(value * m, 1)} times an even share`;
+            const words =
+              value === null
+                ? "was not asked in this round"
+                : `takes ${share(value)} from ${from}, ${amity.number(value * m, 1)} times an even share`;
             return { title: names[list[row]], words };
           },
         });
       },
       csv: () => {
         const weight = now();
-        return [["to", ...names.map((name) => `from ${name}`)], ...names.map((name, row) => [name, ...names.map((_, column) => weight(row, column))])];
+        return [
+          ["to", ...names.map((name) => `from ${name}`)],
+          ...names.map((name, row) => [name, ...names.map((_, column) => weight(row, column))]),
+        ];
       },
     });
     const graph = amity.figure({
@@ -101,19 +182,39 @@
       title: "The ties that stand out",
       note: "An arrow goes from the silo that gives to the one that takes: at least one and a half times an even share, at most three for each silo. The size of a dot is the size of a silo.",
       alt: () => `Graph of the strongest ties in round ${round()}: ${tieWords(ties(), names)}`,
-      draw: (width, frame) => amity.graph({ width, frame, names, order: order(), ties: ties(), size: (silo) => (view.silos[silo].train || 0) / top, empty: "No tie stands out." }),
-      csv: () => [["from", "to", "weight"], ...ties().map(({ giver, receiver, value }) => [names[giver], names[receiver], value])],
+      draw: (width, frame) =>
+        amity.graph({
+          width,
+          frame,
+          names,
+          order: order(),
+          ties: ties(),
+          size: (silo) => (view.silos[silo].train || 0) / top,
+          empty: "No tie stands out.",
+        }),
+      csv: () => [
+        ["from", "to", "weight"],
+        ...ties().map(({ giver, receiver, value }) => [names[giver], names[receiver], value]),
+      ],
     });
     return [heat, graph];
   }
 
   function tieWords(ties, names) {
     if (!ties.length) return "no silo takes much more from one other than from the rest.";
-    const told = ties.slice(0, 3).map(({ giver, receiver, value }) => `${names[receiver]} takes ${amity.number(100 * value, 0)} % from ${names[giver]}`);
+    const told = ties
+      .slice(0, 3)
+      .map(
+        ({ giver, receiver, value }) =>
+          `${names[receiver]} takes ${amity.number(100 * value, 0)} % from ${names[giver]}`,
+      );
     return `${amity.plural(ties.length, "tie")} stand out; ${told.join(", ")}.`;
   }
 
-  const print = ({ weights }) => weights && [weights.rounds, weights.codes.length, weights.codes.slice(-64), weights.clustered, weights.given];
-  const uses = (view) => (view.runs.length ? [view.runs.map((run) => [run.name, run.seed, run.alarms, print(run)]), view.silos.length] : null);
-  amity.part({ id: "ties", title: "Who helps whom?", show, uses });
+  const print = ({ weights }) =>
+    weights && [weights.rounds, weights.codes.length, weights.codes.slice(-64), weights.clustered, weights.given];
+  const uses = (view) =>
+    view.runs.length ? [view.runs.map((run) => [run.name, run.seed, run.alarms, print(run)]), view.silos.length] : null;
+  amity.leading = leading;
+  amity.part({ id: "helps", title: "Who helps whom?", show, uses });
 })(window.amity);

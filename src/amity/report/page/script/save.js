@@ -1,7 +1,24 @@
 // Pictures and numbers as files, made here in the browser.
 "use strict";
 ((amity) => {
-  const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "fill-opacity", "stroke-opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline", "image-rendering", "visibility"];
+  const LOOKS = [
+    "fill",
+    "stroke",
+    "stroke-width",
+    "stroke-dasharray",
+    "stroke-linejoin",
+    "opacity",
+    "fill-opacity",
+    "stroke-opacity",
+    "font-family",
+    "font-size",
+    "font-weight",
+    "font-style",
+    "text-anchor",
+    "dominant-baseline",
+    "image-rendering",
+    "visibility",
+  ];
   const MARGIN = 16;
   const SHARP = 2; // pixels of the file for each of the screen
 

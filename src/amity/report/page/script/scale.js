@@ -15,7 +15,7 @@
 
   /** Return how many digits ticks need to be told apart. */
   function digits(values) {
-    if (values.length < 2) return 1;
+    if (values.length < 2) return Number.isInteger(values[0]) ? 0 : 1;
     return Math.min(6, Math.max(0, -Math.floor(Math.log10(Math.abs(values[1] - values[0]) + 1e-12) + 1e-9)));
   }
 
@@ -61,11 +61,26 @@
     return mix(colours[first], colours[first + 1], at - first);
   }
 
+  let measure = null; // a context to measure texts with, made once
+
+  /** Return how wide a text is in a picture, in pixels. */
+  function textWidth(text, size = 12, weight = 400) {
+    measure = measure || document.createElement("canvas").getContext("2d");
+    measure.font = `${weight} ${size}px ${ink("sans")}`;
+    return measure.measureText(text).width;
+  }
+
+  /** Return names that are short enough for an edge of a picture, and how wide the widest is. */
+  function labels(names, letters, size = 12, weight = 400) {
+    const texts = names.map((name) => amity.shorten(name, letters));
+    return { texts, width: Math.max(0, ...texts.map((text) => textWidth(text, size, weight))) };
+  }
+
   /** Return the pen of a line: eight colours that colour-blind people can tell apart, then the same ones dashed. */
   function pen(place) {
     const dashes = ["", "6 3", "2 3", "8 3 2 3"];
     return { colour: `var(--c${place % 8})`, dash: dashes[Math.floor(place / 8) % dashes.length] };
   }
 
-  Object.assign(amity, { ticks, digits, linear, extent, ink, mix, along, pen });
+  Object.assign(amity, { ticks, digits, linear, extent, ink, mix, along, pen, textWidth, labels });
 })(window.amity);

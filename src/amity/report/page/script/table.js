@@ -11,7 +11,7 @@
    */
   function table({ id, caption, columns, parts, sort, mark }) {
     const head = el("tr");
-    const built = el("table", { id }, el("caption", {}, caption), el("thead", {}, head));
+    const built = el("table", { id }, el("caption", {}, el("span", {}, caption)), el("thead", {}, head));
     const box = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, built);
     const fill = () => {
       head.replaceChildren(...columns.map((column) => heading(column, sort, id, again)));
@@ -35,20 +35,31 @@
     const active = sort && sort.key === column.key;
     const kind = column.text ? "words" : "figures";
     if (!column.value || !sort) return el("th", { scope: "col", class: kind, title: column.help }, column.title);
-    const sign = el("span", { class: "sign", "aria-hidden": "true" }, active ? (sort.way === "ascending" ? "\u2191" : "\u2193") : "");
-    const button = el("button", { type: "button", id: `${id}-by-${column.key}`, title: column.help, on: { click: () => again(column) } }, column.title, sign);
+    const sign = el(
+      "span",
+      { class: "sign", "aria-hidden": "true" },
+      active ? (sort.way === "ascending" ? "\u2191" : "\u2193") : "",
+    );
+    const button = el(
+      "button",
+      { type: "button", id: `${id}-by-${column.key}`, title: column.help, on: { click: () => again(column) } },
+      column.text ? [column.title, sign] : [sign, column.title],
+    );
     return el("th", { scope: "col", class: kind, "aria-sort": active ? sort.way : "none" }, button);
   }
 
   function body({ title, rows }, columns, sort, mark) {
     const made = el("tbody");
-    if (title) made.append(el("tr", { class: "apart" }, el("th", { colspan: columns.length, scope: "rowgroup" }, title)));
+    if (title)
+      made.append(el("tr", { class: "apart" }, el("th", { colspan: columns.length, scope: "rowgroup" }, title)));
     for (const row of sorted(rows, columns, sort)) {
       const line = el("tr", { class: mark ? mark(row) : null });
       columns.forEach((column, place) => {
         const kind = column.text ? "words" : "figures";
         const content = column.cell(row);
-        line.append(place === 0 ? el("th", { scope: "row", class: kind }, content) : el("td", { class: kind }, content));
+        line.append(
+          place === 0 ? el("th", { scope: "row", class: kind }, content) : el("td", { class: kind }, content),
+        );
       });
       made.append(line);
     }

@@ -24,7 +24,9 @@
     const start = place * size * size;
     return (receiver, giver) => {
       const code = all[start + receiver * size + giver];
-      return code === undefined || code === UNDEFINED ? null : weights.low + (code * (weights.high - weights.low)) / STEPS;
+      return code === undefined || code === UNDEFINED
+        ? null
+        : weights.low + (code * (weights.high - weights.low)) / STEPS;
     };
   }
 
