@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from cli.commands import Amity, refused, with_tiny, worked
 
-from amity.cli import watch
-
 
 def test_refusals_are_one_line(amity: Amity, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
@@ -30,7 +28,7 @@ def test_the_address_is_printed_and_ctrl_c_ends_it(amity: Amity, monkeypatch: py
         answers.append(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch.time, "sleep", interrupted)
+    monkeypatch.setattr("amity.cli.watch.time.sleep", interrupted)
     said = amity("watch", "later", "--token")
     assert answers and re.search(r"watching later: http://127\.0\.0\.1:\d+/\?token=\S{32}\n", said.out)
     assert said.code == 130 and said.err == ""

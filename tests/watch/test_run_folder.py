@@ -13,6 +13,7 @@ from watch.watched_folders import begin, finish, live, looked, record_of, resume
 
 from amity import record
 from amity.federation.events import Event
+from amity.record.lines import read_line
 from amity.record.lock import Lock, held
 from amity.watch import run_folder
 from amity.watch.run_folder import RunFolder
@@ -78,7 +79,6 @@ def test_nothing_is_parsed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     recorder = begin(path)
     looked(folder)
     parsed: list[int] = []
-    read_line = run_folder.read_line
 
     def counted(*given: object, **named: object) -> object:
         parsed.append(given[2])  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from watch.watched_folders import a_hub, begin, finish
 from amity.errors import InputError
 from amity.watch import watcher as watchers
 from amity.watch.folders import Place, places_in
+from amity.watch.run_folder import RunFolder
 from amity.watch.serving import check_folders
 from amity.watch.watcher import Watcher
 
@@ -133,7 +134,7 @@ def test_what_cannot_be_followed_or_drawn_is_said(tmp_path: Path, monkeypatch: p
         patched.setattr(watchers, "view_of", fail)
         assert "cannot be drawn" in view(watcher)["view"]["notes"][0]
     with monkeypatch.context() as patched:
-        patched.setattr(watchers.RunFolder, "_follow", fail)
+        patched.setattr(RunFolder, "_follow", fail)
         runs = fresh(watcher)["live"]["runs"]
         assert "cannot be followed (a fault)" in runs[0]["words"] and runs[1]["phase"] == "waiting"
     assert fresh(watcher)["live"]["runs"][0]["phase"] == "running"

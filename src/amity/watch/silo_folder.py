@@ -173,8 +173,8 @@ def _crossed(raw: bytes) -> Crossed | None:
     try:
         line = json.loads(raw)
         when = datetime.fromisoformat(line["time"]).timestamp()
-        texts = (str(line[key]) for key in ("what", "run"))
-        return Crossed(*texts, int(line["round"]), int(line["bytes"]), str(line["words"]), when, str(line["who"]))
+        what, run, words, who = (str(line[key]) for key in ("what", "run", "words", "who"))
+        return Crossed(what, run, int(line["round"]), int(line["bytes"]), words, when, who)
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
 

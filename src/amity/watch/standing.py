@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 from amity.federation.events import Event
 from amity.federation.transport import BEAT, SILENT
@@ -32,8 +33,10 @@ ORANGE = SILENT
 
 AWAY = ("absent", "refused")
 
+Health = Literal["green", "orange", "red", "none"]
 
-def health(seen: float | None, now: float) -> str:
+
+def health(seen: float | None, now: float) -> Health:
     """Return the colour of the age of a sign of life; "none" where silos give none, as in a simulation."""
     if seen is None:
         return "none"

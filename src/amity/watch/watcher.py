@@ -106,7 +106,7 @@ class Watcher:
         stamps = [(look.live["name"], look.stamp) for look in looks]
         number = self._now.number + (stamps != self._stamps)
         self._looks, self._stamps, self._looked = looks, stamps, time.monotonic()
-        runs = [{**look.live, "run": at} for look, at in zip(looks, _places_of(looks), strict=True)]
+        runs: list[LiveRun] = [{**look.live, "run": at} for look, at in zip(looks, _places_of(looks), strict=True)]
         self._now = Now(number, {"now": now, "runs": _told_apart(runs), "feed": _feed(looks)})
 
     def _places(self) -> list[Place]:
@@ -193,12 +193,11 @@ def _told_apart(runs: list[LiveRun]) -> list[LiveRun]:
 
 def _feed(looks: Sequence[Look]) -> list[EventView]:
     """Return the last events of all runs, newest first, each with its run's name where there are several."""
-    several = len(looks) > 1
-    found = [
-        {**event, "words": f"{look.live['name']}: {event['words']}"} if several else event
-        for look in looks
-        for event in look.feed
-    ]
+    found: list[EventView] = []
+    for look in looks:
+        before = f"{look.live['name']}: " if len(looks) > 1 else ""
+        for event in look.feed:
+            found.append({**event, "words": before + event["words"]})
     return sorted(found, key=lambda event: -event["time"])[:FEED]
 
 
