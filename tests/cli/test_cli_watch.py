@@ -24,11 +24,11 @@ def test_refusals_are_one_line(amity: Amity, tmp_path: Path) -> None:
 def test_the_address_is_printed_and_ctrl_c_ends_it(amity: Amity, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[int] = []
 
-    def interrupted(seconds: float) -> None:
+    def interrupted() -> None:
         answers.append(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("amity.cli.watch.time.sleep", interrupted)
+    monkeypatch.setattr("amity.cli.watch._wait", interrupted)
     said = amity("watch", "later", "--token")
     assert answers and re.search(r"watching later: http://127\.0\.0\.1:\d+/\?token=\S{32}\n", said.out)
     assert said.code == 130 and said.err == ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,15 +33,29 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def amity(*words: str | Path) -> subprocess.Popen[str]:
-    """Start the command as a program of its own."""
-    return subprocess.Popen(
+@contextmanager
+def amity(*words: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """Start the command as a program of its own, and see that it ends."""
+    with subprocess.Popen(
         [sys.executable, "-m", "amity", *map(str, words)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    ) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def address_of(program: subprocess.Popen[str]) -> str:
+    """The address that a command with --watch prints."""
+    assert program.stderr is not None
+    line = program.stderr.readline()
+    found = re.search(r"live page: (http://127\.0\.0\.1:\d+/)", line)
+    assert found is not None, line
+    return found[1]
 
 
 @pytest.mark.slow
@@ -49,45 +63,39 @@ def test_a_run_is_followed_over_a_kill_and_a_resume_without_a_reload(browser: Br
     path = tmp_path / "run"
     with serving([path]) as address, Follower(browser, address.url, patience=90) as page:
         page.shows("holds no run yet")
-        first = amity(*RUN, "--out", path)
-        page.shows(f"1 of {ROUNDS}")
-        page.shows("absent", "dropped before training")
-        page.shows("running", "uploaded", "returned", "left")
-        page.shows(f"4 of {ROUNDS}")
-        first.send_signal(signal.SIGKILL)
-        first.wait()
+        with amity(*RUN, "--out", path) as first:
+            page.shows(f"1 of {ROUNDS}")
+            page.shows("absent", "dropped before training")
+            page.shows("running", "uploaded", "returned", "left")
+            page.shows(f"4 of {ROUNDS}")
+            first.kill()  # SIGKILL
         page.shows("its process is gone", f"amity run --out {path} --resume")
-        second = amity("run", "--out", path, "--resume")
-        page.shows("running")
-        page.shows(f"{ROUNDS} of {ROUNDS}", "finished")
-        assert second.wait(60) == 0, second.stderr and second.stderr.read()
+        with amity("run", "--out", path, "--resume") as second:
+            page.shows("running")
+            page.shows(f"{ROUNDS} of {ROUNDS}", "2 finished")
+            assert second.stderr is not None
+            said = second.stderr.read()
+            assert second.wait(60) == 0, said
         page.shows_anywhere("Who helps whom", "Was joining worth it")
         assert page.reloads == 0 and page.problems == []
 
 
 @pytest.mark.slow
 def test_a_run_that_serves_its_own_page_shows_its_end_and_then_ends(browser: Browser, tmp_path: Path) -> None:
-    run = amity(*RUN, "--out", tmp_path / "run", "--watch")
-    assert run.stderr is not None
-    line = run.stderr.readline()
-    url = re.search(r"live page: (http://127\.0\.0\.1:\d+/)", line)
-    assert url is not None, line
-    with Follower(browser, url[1], patience=90) as page:
-        page.shows(f"2 of {ROUNDS}")
-        page.connection("over")
-        page.shows(f"{ROUNDS} of {ROUNDS}", "finished")
-        assert run.wait(60) == 0 and page.reloads == 0
+    with amity(*RUN, "--no-alone", "--out", tmp_path / "run", "--watch") as run:
+        with Follower(browser, address_of(run), patience=90) as page:
+            page.shows(f"2 of {ROUNDS}")
+            page.connection("over")
+            page.shows(f"{ROUNDS} of {ROUNDS}", "finished")
+            assert page.reloads == 0
+        assert run.wait(60) == 0
 
 
 @pytest.mark.slow
 def test_a_killed_run_that_served_its_own_page_is_shown_as_gone(browser: Browser, tmp_path: Path) -> None:
-    run = amity(*RUN, "--out", tmp_path / "run", "--watch")
-    assert run.stderr is not None
-    url = re.search(r"http://127\.0\.0\.1:\d+/", run.stderr.readline())
-    assert url is not None
-    with Follower(browser, url[0], patience=90) as page:
-        page.shows(f"2 of {ROUNDS}")
-        run.kill()
-        run.wait()
-        page.shows("its process is gone")
-        page.connection("over")
+    with amity(*RUN, "--no-alone", "--out", tmp_path / "run", "--watch") as run:
+        with Follower(browser, address_of(run), patience=90) as page:
+            page.shows(f"2 of {ROUNDS}")
+            run.kill()
+            page.shows("its process is gone")
+            page.connection("over")

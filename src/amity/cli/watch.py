@@ -46,10 +46,15 @@ def watch_command(
             with serving([Path(name) for name in directories], host, port, with_token=token) as address:
                 print(f"watching {', '.join(directories)}: {address.url}", flush=True)
                 print("Ctrl-C ends the page; runs go on", flush=True)
-                while True:
-                    time.sleep(3600)
+                _wait()
         except KeyboardInterrupt:
             raise typer.Exit(0 if stop.number is not None else 130) from None
+
+
+def _wait() -> None:
+    """Wait for a signal, which raises."""
+    while True:
+        time.sleep(3600)
 
 
 @contextmanager
