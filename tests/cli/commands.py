@@ -85,7 +85,7 @@ def without_alone(words: Sequence[str]) -> list[str]:
 
     That phase has tests of its own (test_cli_alone.py); elsewhere it would double the time.
     """
-    trains = bool(words) and words[0] in ("run", "compare") and "--alone" not in words
+    trains = {"run", "compare"} & set(words) and not {"--alone", "--no-alone"} & set(words)
     return [*words, *(["--no-alone"] if trains else [])]
 
 

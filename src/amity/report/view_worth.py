@@ -24,6 +24,7 @@ from amity.report.contents import Judgement, SiloVerdict, WorthView
 from amity.report.series import Series, same_tests, series_of
 from amity.report.view_course import finite
 from amity.worth import consortium, judgement, paired
+from amity.worth.contents import Score
 from amity.worth.paired import UNKNOWN, Difference
 
 SHARED = "fedavg"
@@ -145,11 +146,11 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
         for run, against in pairs
     ]
     groups = [by_seed] if one.same_silos or len(by_seed) == 1 else [[seed] for seed in by_seed]
-    verdicts = [[_verdict(silo, [seed[silo] for seed in group]) for silo in group[0]] for group in groups]
+    score = score_of_verdicts(one.first)
+    verdicts = [[_verdict(silo, [seed[silo] for seed in group], score) for silo in group[0]] for group in groups]
     every = [verdict for group in verdicts for verdict in group]
     counts = consortium.counted([verdict["judgement"] for verdict in every])
     differences = [verdict["difference"] for verdict in every if verdict["difference"] is not None]
-    score = score_of_verdicts(one.first)
     return {
         "method": one.name,
         "alone": alone.name,
@@ -167,7 +168,7 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
     }
 
 
-def score_of_verdicts(record: Record) -> str:
+def score_of_verdicts(record: Record) -> Score:
     """Return what verdicts are about: right or wrong, which is accuracy, or errors of quantities, by R2."""
     return "r2" if score_of(record.facts) in ("r2", "rmse", "mae") else "accuracy"
 
@@ -210,9 +211,9 @@ def _around(errors: Array, score: float | None) -> float | None:
     return squares / (1 - score / 100)
 
 
-def _verdict(silo: str, seeds: Sequence[Compared]) -> SiloVerdict:
+def _verdict(silo: str, seeds: Sequence[Compared], score: Score) -> SiloVerdict:
     """Return the verdict on one silo, over the seeds that compare it."""
-    difference = judgement.over_seeds([one.difference for one in seeds])
+    difference = judgement.over_seeds([one.difference for one in seeds], score)
     judged, words = judgement.judged(difference)
     examples = [one.examples for one in seeds if one.examples is not None]
     found: SiloVerdict = {
@@ -228,7 +229,7 @@ def _verdict(silo: str, seeds: Sequence[Compared]) -> SiloVerdict:
         "words": words,
     }
     if len(seeds) > 1:
-        each = [judgement.judged(judgement.with_training(one.difference))[0] for one in seeds]
+        each = [judgement.judged(judgement.with_training(one.difference, score))[0] for one in seeds]
         found["over_seeds"] = each
     return found
 
@@ -257,15 +258,16 @@ def _answer(counts: consortium.Counts, pairs: Sequence[tuple[Record, Record]], s
     return words if seeds == 1 else f"{words[:-1]} (silos of {seeds} seeds, each dealt anew)."
 
 
-def _rule(score: str, seeds: int, unequal: str, *, dealt_anew: bool) -> str:
-    how = {
+def _rule(score: Score, seeds: int, unequal: str, *, dealt_anew: bool) -> str:
+    how: dict[Score, str] = {
         "accuracy": "Tango's score interval for the difference of two models on the same test examples",
         "r2": "a bootstrap over the silo's test examples of the difference in R²",
     }
     words = (
         "A silo gains, or is better alone, if the 95 % interval of the difference leaves out zero: "
-        f"{how[score]}, widened by {judgement.TRAINING:g} points (standard deviation) for what two trainings differ by "
-        "anyway. Measured where joining does nothing, fewer than 5 % of silos get a false verdict: docs/verdicts.md."
+        f"{how[score]}, widened by {judgement.TRAINING[score]:g} points (standard deviation) for what two trainings "
+        "differ by anyway. Measured where joining does nothing, at most 5 % of silos get a false verdict: "
+        "docs/verdicts.md."
     )
     if dealt_anew:
         words += f" Silos are dealt anew with each of {seeds} seeds: rows are of the first, counts are of all."

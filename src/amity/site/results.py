@@ -128,7 +128,7 @@ def _compared(
         difference = paired.of_outcomes(first, second)
     else:
         difference = paired.of_errors(first, second, truth * silo.scale.unit)
-    difference = with_training(difference)
+    difference = with_training(difference, "accuracy" if task.classes else "r2")
     judgement, words = judged(difference)
     told = Verdict(
         run=facts["run"],
