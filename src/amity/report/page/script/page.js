@@ -107,12 +107,13 @@
   }
 
   function header(place) {
+    const rounds = Math.max(0, ...view.runs.map(({ asked }) => asked));
     const told = [
       view.data,
       view.setting && view.setting !== "own" && view.setting !== "natural" ? view.setting : "",
       view.model,
       amity.plural(view.silos.length, "silo"),
-      view.methods.length > 1 ? amity.plural(view.methods.length, "method") : "",
+      rounds ? amity.plural(rounds, "round") : "",
     ];
     const links = parts.filter((part) => part.uses(view) !== null && part.id !== "live");
     const print = JSON.stringify([view.title, told, links.map(({ id }) => id), Boolean(view.live)]);
