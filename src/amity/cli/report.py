@@ -33,10 +33,26 @@ def report_command(
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="also write all that the page shows, for programs")
     ] = None,
+    figures: Annotated[
+        str | None, typer.Option("--figures", metavar="DIR", help="also write every figure as PNG, PDF and CSV")
+    ] = None,
 ) -> None:
     """Make the table and report.html from run directories; says for whom joining was worth it."""
     found = dict.fromkeys(path for name in directories for path in run_directories(Path(name)))
-    report([read_run(path) for path in found], Path(directory), None if json is None else Path(json))
+    view = report([read_run(path) for path in found], Path(directory), None if json is None else Path(json))
+    if figures is not None:
+        write_pictures(view, Path(figures))
+
+
+def write_pictures(view: View, folder: Path) -> None:
+    """Write every figure of a view to a folder, and say how many files that were and what is missing."""
+    from amity.report.figures import write_figures
+
+    written = write_figures(view, folder)
+    _log.info("wrote %d files to %s", len(written.paths), folder)
+    out.print(f"figures: {len(written.paths)} files in {escape(str(folder))}", highlight=False, soft_wrap=True)
+    if written.missing:
+        out.print(f"note: {escape(written.missing)}", highlight=False, soft_wrap=True)
 
 
 def read_run(path: Path) -> Record:
@@ -49,11 +65,11 @@ def read_run(path: Path) -> Record:
 
 def report(records: Sequence[Record], path: Path, json: Path | None = None) -> View:
     """Write the page, print the table and the verdicts, and say where the page lies; gives back all that it shows."""
-    from amity.report import write_report
+    from amity.report.page import write_report_page
     from amity.report.view import view_of, write_view
 
     view = view_of(records)  # first: a record that cannot be read shows here
-    written = write_report(records, path)
+    written = write_report_page(view, path)
     _log.info("wrote %s", written)
     if json is not None:
         _log.info("wrote %s", write_view(view, json))
