@@ -61,10 +61,10 @@ class Result:
 
         What one can expect of the models that come back is `best`.
         """
-        if self.summary["score"] != "accuracy":
-            raise InputError(
-                f"the BMTA is a mean of accuracies, this run is scored by {self.metric.title}: see best and scores"
-            )
+        if self.metric.labels == "quantities":
+            raise InputError("quantities have no accuracy: see best and scores of this result")
+        if self.metric.key != "accuracy":
+            raise InputError(f"the BMTA is of accuracies, this run has {self.metric.title}: see best and scores")
         return _number(self.summary["bmta"])
 
     @property
