@@ -250,7 +250,15 @@ def test_balanced_weights_find_a_rare_class(seed: int) -> None:
 
     rng = np.random.default_rng(seed)
     silos = amity.own_silos({name: (*cloud(rng, 190, 10), *cloud(rng, 300, 300)) for name in ("a", "b")})
-    common = {"model": "mlr", "rounds": 10, "metric": "balanced", "optimizer": "sgd", "lr": 0.5}
+    common = {
+        "model": "mlr",
+        "rounds": 5,
+        "epochs": 20,
+        "batch": 200,
+        "metric": "balanced",
+        "optimizer": "sgd",
+        "lr": 0.5,
+    }
     plain, weighted = (
         amity.run(quick("fedavg", class_weights=word, **common), silos).best for word in ("none", "balanced")
     )

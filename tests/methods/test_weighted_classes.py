@@ -11,7 +11,7 @@ from small import CLASSES, FEATURES, flat, mlp, run, silos
 from torch import Tensor, nn
 
 from amity.learn.task import Task
-from amity.testing import cases, check_law, federation
+from amity.testing import cases, check_law, federation, laws_state, laws_symmetry
 from amity.testing.cases import Case, check_equal
 
 every = pytest.mark.parametrize("case", DEFAULTS, ids=str)
@@ -26,7 +26,8 @@ def weighted(make: Callable[[], nn.Module] = mlp, *, start: Mapping[str, Tensor]
 @pytest.fixture
 def weighted_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All tasks that laws make have class weights."""
-    monkeypatch.setattr(federation, "fresh_task", weighted)
+    for module in (federation, laws_state, laws_symmetry):
+        monkeypatch.setattr(module, "fresh_task", weighted)
     cases.forget()
     yield
     cases.forget()

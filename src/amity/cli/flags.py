@@ -53,9 +53,7 @@ LogFile = Annotated[
 
 HelpAll = Annotated[
     bool,
-    typer.Option(
-        "--help-all", is_eager=True, expose_value=False, callback=help_all, help="show every option, also the rare ones"
-    ),
+    typer.Option("--help-all", is_eager=True, callback=help_all, help="show every option, also the rare ones"),
 ]
 
 Command = Callable[..., None]
@@ -65,7 +63,7 @@ def with_run_options(command: Command) -> Command:
     """Give a command one flag per option of a run; it receives those that were given as a dict of texts."""
     entries = {entry["name"]: entry for entry in describe(Run) if entry["name"] != "method"}
 
-    def wrapped(**arguments: Any) -> None:
+    def wrapped(*, help_all: bool, **arguments: Any) -> None:  # which has been answered before anything else
         given = {name: joined(text) for name in entries if (text := arguments.pop(name)) is not None}
         command(given=given, **arguments)
 
