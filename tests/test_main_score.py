@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from four_silos import OWN, arrays, known, own, quick
+from four_silos import OWN, Arrays, arrays, known, own, quick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as reference
@@ -98,7 +98,7 @@ def test_the_metric_changes_no_model() -> None:
 # Quantities
 
 
-def made(name: int, unit: float, size: int = 30) -> tuple[np.ndarray, ...]:
+def made(name: int, unit: float, size: int = 30) -> Arrays:
     rng = np.random.default_rng(name)
     x = rng.normal(size=(size + 15, 4)).astype("float32")
     y = unit * (x @ rng.normal(size=4) + 0.3 * rng.normal(size=size + 15))

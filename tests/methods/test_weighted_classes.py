@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -36,7 +37,7 @@ def weighted_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @every
 def test_engines_agree(case: Case) -> None:
     """Loop and memory in all bits, the stacked engine up to rounding; and weights make a difference."""
-    how = {"rounds": 2, "epochs": 2, "at": silos(), "participation": 0.8}
+    how: dict[str, Any] = {"rounds": 2, "epochs": 2, "at": silos(), "participation": 0.8}
     loop = run(case.method, on=weighted(), **how)
     check_equal(loop, run(case.method, on=weighted(), engine="memory", **how))
     stacked = run(case.method, on=weighted(), engine="stacked", **how)
