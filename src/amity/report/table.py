@@ -46,7 +46,7 @@ SCORES = {"delivered": "Delivered", "worst": "Worst", "last": "Last", "best_on_t
 def headings(records: Sequence[Record]) -> dict[str, str]:
     """Return the headings of the table's columns. The last round has one only where another round is delivered."""
     metric = METRICS[main_score(records)]
-    named = {key: f"{words} {metric.title} {metric.unit}".rstrip() for key, words in SCORES.items()}
+    named = {key: f"{words} {metric.short} {metric.unit}".rstrip() for key, words in SCORES.items()}
     found = HEADINGS if metric.key == "accuracy" else {**HEADINGS, **named}
     chosen = any(record.results["chosen_by"] == "validation" for record in records)
     return {key: title for key, title in found.items() if key != "last" or chosen}
