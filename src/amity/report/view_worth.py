@@ -18,7 +18,8 @@ import numpy as np
 
 from amity.config.run import ALONE, REFERENCES
 from amity.errors import InputError
-from amity.record import Record, score_of
+from amity.metric import METRICS
+from amity.record import Record, score_of, scores_of
 from amity.record.files import Array
 from amity.report.contents import Judgement, SiloVerdict, WorthView
 from amity.report.series import Series, same_tests, series_of
@@ -113,12 +114,13 @@ def _chosen(candidates: Sequence[Series]) -> tuple[Series, str]:
     personal = [one for one in candidates if one.first.results["method"] not in ONE_MODEL] or list(candidates)
     if len(personal) == 1:
         return personal[0], ""
+    metric = METRICS[score_of(personal[0].first.facts)]
     validated = [_validated(one) for one in personal]
     if all(value is not None for value in validated):
-        best = max(range(len(personal)), key=lambda place: validated[place] or -math.inf)
+        best = max(range(len(personal)), key=lambda place: metric.rank(validated[place] or 0.0))
         return personal[best], f"{personal[best].name} has the best validation results of {len(personal)} methods."
-    tested = [found.mean if (found := one.over_seeds("delivered")) else -math.inf for one in personal]
-    best = max(range(len(personal)), key=lambda place: tested[place])
+    tested = [found.mean if (found := one.over_seeds("delivered")) else metric.failed for one in personal]
+    best = max(range(len(personal)), key=lambda place: metric.rank(tested[place]))
     return personal[best], (
         f"{personal[best].name} is shown because its test results are the best of {len(personal)} methods: whoever "
         "chooses by test results is a little too well off, so expect a little less. Validation data (--val-fraction) "
@@ -170,7 +172,7 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
 
 def score_of_verdicts(record: Record) -> Score:
     """Return what verdicts are about: right or wrong, which is accuracy, or errors of quantities, by R2."""
-    return "r2" if score_of(record.facts) in ("r2", "rmse", "mae") else "accuracy"
+    return "r2" if METRICS[score_of(record.facts)].labels == "quantities" else "accuracy"
 
 
 def _compared(run: Record, against: Record, shared: Record | None, silo: str) -> Compared:
@@ -197,10 +199,12 @@ def _each(record: Record, silo: str) -> Array | None:
 
 
 def _recorded(record: Record | None, silo: str) -> float | None:
-    """Return a silo's score with the delivered model, or of the last round so far."""
-    if record is None or silo not in record.silos or not record.results["per_client"]:
+    """Return a silo's accuracy or R2 with the delivered model, or of the last round so far."""
+    round = None if record is None else record.results.get("delivered_round")
+    if record is None or not round or silo not in record.silos:
         return None
-    return finite(record.results["per_client"][record.silos.index(silo)])
+    scores = scores_of(record.lines[round - 1], score_of_verdicts(record))
+    return finite(scores[record.silos.index(silo)]) if scores else None
 
 
 def _around(errors: Array, score: float | None) -> float | None:
