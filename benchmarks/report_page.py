@@ -39,10 +39,10 @@ def baseline(case: str) -> None:
 
 def prepare(silos: int, rounds: int) -> Work:
     """Write the report once; opening it is what is timed."""
-    folder = Path(tempfile.mkdtemp(prefix="amity-report-"))
-    records = [a_run(folder / method, method, silos, rounds) for method in METHODS]
-    path = write_report(records, folder / "report.html")
-    return partial(opened, path)
+    folder = tempfile.TemporaryDirectory(prefix="amity-report-")  # goes away with the work that holds it
+    records = [a_run(Path(folder.name) / method, method, silos, rounds) for method in METHODS]
+    write_report(records, folder.name)
+    return partial(opened, folder)
 
 
 def a_run(path: Path, method: str, silos: int, rounds: int) -> Record:
@@ -76,8 +76,9 @@ def a_run(path: Path, method: str, silos: int, rounds: int) -> Record:
     return read(path)
 
 
-def opened(path: Path) -> Mapping[str, float]:
+def opened(folder: tempfile.TemporaryDirectory[str]) -> Mapping[str, float]:
     """Open the page in a browser of its own and return how long it took, and how large the file is."""
+    path = Path(folder.name) / "report.html"
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1440, "height": 900})

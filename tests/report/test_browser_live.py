@@ -38,6 +38,15 @@ def test_the_slider_follows_the_latest_round_where_it_is_at_the_end(opened: Open
     assert page.inner_text(".slider output") == "6 (latest)"
 
 
+def test_what_was_scrolled_inside_its_box_stays_so(opened: Opener) -> None:
+    page = opened(a_live_view(round=2, silos=40))
+    page.locator("#live-silos-0-box").evaluate("(box) => box.scrollTo(0, 300)")
+    page.focus("#live-silos-0-box")
+    page.evaluate(RENDER, a_live_view(round=3, silos=40))
+    assert page.locator("#live-silos-0-box").evaluate("(box) => box.scrollTop") == 300
+    assert page.evaluate("document.activeElement.id") == "live-silos-0-box"
+
+
 def test_a_part_that_has_not_changed_is_left_alone(opened: Opener) -> None:
     view = a_view()
     page = opened(view)

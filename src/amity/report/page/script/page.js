@@ -83,9 +83,8 @@
     const section = document.getElementById(part.id);
     const focused = section.contains(document.activeElement) ? document.activeElement : null;
     const id = focused?.id || focused?.closest("[id]")?.id;
-    const inner = new Map(
-      [...section.querySelectorAll(".scroll table, .feedbox")].map((box) => [box.id, box.parentElement.scrollTop]),
-    );
+    const boxes = () => [...section.querySelectorAll(".scroll[id], .feedbox[id], pre[id]")];
+    const scrolled = boxes().map((box) => [box.id, box.scrollLeft, box.scrollTop]);
     const refresh = (changes) => {
       Object.assign(state, changes);
       inPlace(() => draw(part));
@@ -101,22 +100,20 @@
     for (const details of section.querySelectorAll("details[id]")) {
       details.addEventListener("toggle", () => (state.open[details.id] = details.open));
     }
-    for (const [key, top] of inner) if (top && key) document.getElementById(key)?.parentElement.scrollTo(0, top);
+    for (const [key, left, top] of scrolled) document.getElementById(key)?.scrollTo(left, top);
     const again = id && document.getElementById(id);
-    if (again)
-      (again.matches("svg, [tabindex], button, select, input, summary, a")
-        ? again
-        : again.querySelector("svg, [tabindex]")
-      )?.focus({ preventScroll: true });
+    const target = again?.matches("[tabindex], button, select, input") ? again : again?.querySelector("summary, svg");
+    target?.focus({ preventScroll: true });
   }
 
   function header(place) {
+    const rounds = Math.max(0, ...view.runs.map(({ asked }) => asked));
     const told = [
       view.data,
       view.setting && view.setting !== "own" && view.setting !== "natural" ? view.setting : "",
       view.model,
       amity.plural(view.silos.length, "silo"),
-      view.methods.length > 1 ? amity.plural(view.methods.length, "method") : "",
+      rounds ? amity.plural(rounds, "round") : "",
     ];
     const links = parts.filter((part) => part.uses(view) !== null && part.id !== "live");
     const print = JSON.stringify([view.title, told, links.map(({ id }) => id), Boolean(view.live)]);

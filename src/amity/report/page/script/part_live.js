@@ -28,7 +28,7 @@
             el("h3", {}, "As it happens"),
             el(
               "div",
-              { class: "feedbox", tabindex: "0", role: "log", "aria-label": "As it happens" },
+              { class: "feedbox", id: "feed", tabindex: "0", role: "log", "aria-label": "As it happens" },
               amity.feed(live.feed),
             ),
           )
@@ -151,7 +151,7 @@
       "details",
       { id, open: state.open[id] },
       el("summary", {}, "Last log lines"),
-      el("pre", { class: "log", tabindex: "0" }, run.log.join("\n")),
+      el("pre", { class: "log", id: `${id}-lines`, tabindex: "0" }, run.log.join("\n")),
     );
   }
 

@@ -41,7 +41,7 @@
     if (worth.unknown) all.push([worth.unknown, "cannot be compared", "unknown"]);
     const total = worth.gain + worth.lose + worth.level + worth.unknown; // over all seeds, where silos are dealt anew
     const items = all.map(([count, words, kind]) =>
-      el("li", { class: kind }, el("b", {}, String(count)), el("span", {}, words)),
+      el("li", { class: count ? kind : "level" }, el("b", {}, String(count)), el("span", {}, words)),
     );
     return el("ul", { class: "counts", "aria-label": `Of ${amity.plural(total, "silo")}` }, items);
   }

@@ -12,7 +12,11 @@
   function table({ id, caption, columns, parts, sort, mark }) {
     const head = el("tr");
     const built = el("table", { id }, el("caption", {}, el("span", {}, caption)), el("thead", {}, head));
-    const box = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, built);
+    const box = el(
+      "div",
+      { class: "scroll", id: `${id}-box`, tabindex: "0", role: "region", "aria-label": caption },
+      built,
+    );
     const fill = () => {
       head.replaceChildren(...columns.map((column) => heading(column, sort, id, again)));
       for (const old of [...built.tBodies]) old.remove();
