@@ -16,7 +16,8 @@ from typing import Literal
 
 from amity.federation.events import Event
 from amity.federation.transport import BEAT, SILENT
-from amity.record.contents import Line, Scored
+from amity.record.contents import Line
+from amity.record.summary import scores_of
 from amity.report.contents import LiveSilo, Scores
 
 RECENT = 24
@@ -164,11 +165,6 @@ class Standings:
                 }
             )
         return rows
-
-
-def scores_of(line: Scored) -> Scores | None:
-    """Return every silo's main score in a round; None in one without evaluation."""
-    return line["r2"] if "r2" in line else line.get("accuracy")
 
 
 def recent_scores(lines: Sequence[Line], silos: int) -> list[Scores]:
