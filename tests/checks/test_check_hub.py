@@ -79,7 +79,7 @@ def submitted(place: Path, **status: Any) -> HubRun:
     """Put a run into the hub, whose board says this."""
     (place / "RUN.toml").write_text(DRAFT)
     contract = contract_of_file(place / "RUN.toml", "hearts", ["north"])
-    run = add_run(place / "hub", sign(contract, *signing_key(place / "hub")))
+    run = add_run(place / "hub", sign(contract, *signing_key(place / "hub"), datetime.now(UTC)))
     silo = {**run.status["silos"]["north"], **status.pop("north", {})}
     board = {**run.status, **status, "silos": {"north": silo}}
     (run.folder / "status.json").write_text(json.dumps(board))

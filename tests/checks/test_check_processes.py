@@ -6,7 +6,8 @@ import logging
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,12 @@ from amity.checks.check import check
 from amity.checks.child import Child
 from amity.checks.findings import Account, Finding
 from amity.checks.handshake import Credentials, Dialled, shake_hands
-from amity.engines.flare.kits import server_command
+from amity.checks.silo import SAID_BY_SERVER
+from amity.engines.flare.kits import server_command, silo_command
 from amity.engines.flare.kits.certificates import load_certificate
+from amity.hub.doubles import Doubles
+from amity.hub.presence import read_presence
+from amity.site.session import TWICE, read_session
 
 PATIENCE = 120.0  # seconds: much more than it takes on a quiet machine
 
@@ -88,7 +93,64 @@ def test_a_silo_meets_the_real_server(running: Path) -> None:
     assert report.is_ready, report.findings
     assert "accepts the certificate of this silo" in found["TLS"].found
     assert "'server' of University Hospital" in found["server's certificate"].found
-    assert found["clock"].grade == "WARN" and "not known" in found["clock"].found
+    for said in SAID_BY_SERVER:
+        assert found[said].grade == "PASS", found[said]
+    assert "no other service of this silo" in found["elsewhere"].found
+
+
+@contextmanager
+def silo_process(site: Path) -> Iterator[None]:
+    """A silo's network process, as its service runs it."""
+    command, environment = silo_command(site)
+    with (site / "silo.out").open("wb") as out:
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def wait_until(what: Callable[[], bool], seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, "it has not come"
+        time.sleep(0.2)
+
+
+def test_a_copy_of_a_kit_that_runs_elsewhere_is_seen(running: Path) -> None:
+    copy = Path(shutil.copytree(running / "north", running / "copy"))
+    with silo_process(copy):
+        wait_until(lambda: "north" in read_presence(running / "hub"))
+        found = {one.check: one for one in check(running / "north", patience=PATIENCE).findings}
+        assert found["elsewhere"].grade == "FAIL" and "do not start it here" in found["elsewhere"].remedy
+        here = {one.check: one for one in check(copy, patience=PATIENCE).findings}
+        assert here["elsewhere"].grade == "PASS" and "the silo runs here" in here["running"].found
+        (service,) = read_presence(running / "hub")["north"]
+        session = read_session(copy)
+        assert session is not None and session.mark == service.mark, "whoever asks takes no name"
+
+
+@pytest.mark.slow
+def test_two_services_of_one_silo_are_told_at_the_server_and_at_the_silo(running: Path) -> None:
+    said: list[str] = []
+    doubles = Doubles(running / "hub", said.append)
+    copy = Path(shutil.copytree(running / "north", running / "another"))
+    with silo_process(running / "north"):
+        wait_until(lambda: "north" in read_presence(running / "hub"))
+        with silo_process(copy):
+            began = time.monotonic()
+            wait_until(lambda: bool(doubles.look() or said))
+            assert time.monotonic() - began < 60 and "two services run under its name" in said[0]
+            wait_until(lambda: TWICE in (words(running / "north"), words(copy)))
+            report = check(running / "hub", patience=PATIENCE)
+            assert any(one.grade == "FAIL" and "north: two services" in one.found for one in report.findings)
+
+
+def words(site: Path) -> str:
+    """What a silo's service would say about its session."""
+    session = read_session(site)
+    return "" if session is None else session.words
 
 
 def test_the_coordinator_meets_the_real_server(running: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +56,7 @@ def submit_command(
         print(in_words(contract))
         if not typer.confirm("Sign this and put it to the silos?"):
             raise typer.Exit(1)
-    run = add_run(hub, sign(contract, *signing_key(hub)))
+    run = add_run(hub, sign(contract, *signing_key(hub), datetime.now(UTC)))
     print(f"run {run.name} is in {run.folder}: each silo that is invited has to approve it")
     if not detach:
         _follow(hub, run)
@@ -126,6 +126,8 @@ def results_command(name: RunName, hub: Hub) -> None:
 
 def lines_of(status: Status, now: float | None = None) -> list[str]:
     """A run's board in words."""
+    from amity.hub.presence import TWICE
+
     now = time.time() if now is None else now
     head = f"run {status['run']}: {status['phase']}, round {status['round']} of {status['rounds']}"
     lines = [head + (f" ({status['words']})" if status["words"] else "")]
@@ -133,6 +135,8 @@ def lines_of(status: Status, now: float | None = None) -> list[str]:
     if age > OLD and status["phase"] not in ("ended", "incomplete", "failed", "stopped"):
         lines.append(f"  nobody has written this for {_span(age)}: is `amity federation server` running?")
     for name, silo in status["silos"].items():
+        if silo["twice"] is not None:
+            lines.append(f"  {name} runs twice since {_clock(silo['twice'])}: {TWICE}")
         part = f"  {name}: {silo['step']} since {_clock(silo['since'])}, took part in {silo['rounds']} rounds"
         if silo["seen"] is not None and silo["step"] not in ("finished", "left"):
             part += f", last sign of life {_span(now - silo['seen'])} ago"
@@ -172,6 +176,8 @@ def _brief(status: Status) -> list[str]:
     words = f": {status['words']}" if status["words"] else ""
     lines = [f"{status['phase']}{words}", f"round {status['round']} of {status['rounds']} is done"]
     for name, silo in status["silos"].items():
+        if silo["twice"] is not None:
+            lines.append(f"{name} runs twice: its kit was started in two places, stop one")
         if silo["step"] in ("absent", "declined", "left"):
             lines.append(f"{name} is {silo['step']}: {silo['words'] or 'no reason known'}")
     return lines

@@ -13,6 +13,7 @@ from amity.engines.flare.kept_running import KeptRunning
 from amity.engines.flare.kits import silo_command
 from amity.federation.approvals import runs_offered
 from amity.site.config import Site, load_site
+from amity.site.session import read_session
 
 EVERY = 2.0
 """Seconds between two looks."""
@@ -29,9 +30,11 @@ def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], boo
     finishing: subprocess.Popen[bytes] | None = None
     tries: Counter[str] = Counter()
     told: set[str] = set()
+    trouble = ""
     try:
         while not until():
             network.look()
+            trouble = tell_trouble(folder, network.pid, trouble, say)
             offered = set(runs_offered(site.state))
             for run in sorted(offered - told):
                 say(f"run {run} waits for approval: amity federation approve {run} --site {folder}")
@@ -50,6 +53,17 @@ def serve_site(folder: Path, say: Callable[[str], None], until: Callable[[], boo
             finishing.terminate()
             finishing.wait()
         network.end()
+
+
+def tell_trouble(folder: Path, process: int | None, before: str, say: Callable[[str], None]) -> str:
+    """Say what is wrong between this silo and the server, where that is news; what is wrong comes back."""
+    session = read_session(folder)
+    if session is None or session.pid != process:  # it is of a process before this one
+        return before
+    now = session.trouble(time.time())
+    if now != before:
+        say(now or "the server answers again, and all is well")
+    return now
 
 
 def without_verdict(site: Site) -> list[str]:
