@@ -98,6 +98,24 @@ def test_a_silo_meets_the_real_server(running: Path) -> None:
     assert "no other service of this silo" in found["elsewhere"].found
 
 
+def test_the_coordinator_meets_the_real_server(running: Path) -> None:
+    report = check(running / "hub", patience=PATIENCE)
+    found = {one.check: one for one in report.findings}
+    assert report.is_ready, report.findings
+    assert "runs here" in found["server"].found and found["session"].grade == "PASS"
+    assert found["silos"].grade == "WARN" and "missing: north" in found["silos"].found
+
+
+def test_the_real_server_refuses_others(running: Path, authority: Any) -> None:
+    port = int((running / "consortium.toml").read_text().split("port = ")[1])
+    own = authority.credentials()
+    root = load_certificate((running / "hub" / "ca" / "root.pem").read_bytes())
+    account = Account()
+    theirs = Credentials(root, own.certificate, own.key)
+    assert shake_hands(account, Dialled("localhost", "127.0.0.1", port), theirs) is None
+    assert [one.grade for one in account.findings if one.check == "TLS"] == ["FAIL"], account.findings
+
+
 @contextmanager
 def silo_process(site: Path) -> Iterator[None]:
     """A silo's network process, as its service runs it."""
@@ -151,21 +169,3 @@ def words(site: Path) -> str:
     """What a silo's service would say about its session."""
     session = read_session(site)
     return "" if session is None else session.words
-
-
-def test_the_coordinator_meets_the_real_server(running: Path) -> None:
-    report = check(running / "hub", patience=PATIENCE)
-    found = {one.check: one for one in report.findings}
-    assert report.is_ready, report.findings
-    assert "runs here" in found["server"].found and found["session"].grade == "PASS"
-    assert found["silos"].grade == "WARN" and "missing: north" in found["silos"].found
-
-
-def test_the_real_server_refuses_others(running: Path, authority: Any) -> None:
-    port = int((running / "consortium.toml").read_text().split("port = ")[1])
-    own = authority.credentials()
-    root = load_certificate((running / "hub" / "ca" / "root.pem").read_bytes())
-    account = Account()
-    theirs = Credentials(root, own.certificate, own.key)
-    assert shake_hands(account, Dialled("localhost", "127.0.0.1", port), theirs) is None
-    assert [one.grade for one in account.findings if one.check == "TLS"] == ["FAIL"], account.findings
