@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from amity.checks import kit, machine
 from amity.checks.child import Child
 from amity.checks.dates import check_dates
-from amity.checks.findings import Account
+from amity.checks.findings import Account, halves
 from amity.checks.handshake import Credentials, Dialled, shake_hands
 from amity.checks.network import check_proxy, find_server
 from amity.errors import InputError
@@ -55,8 +55,7 @@ def _configured(account: Account, folder: Path) -> Site | None:
     except InputError as error:
         whole = str(error).removeprefix(f"{folder.resolve() / 'silo.toml'}: ")
         for problem in whole.split("; "):
-            found, _, remedy = problem.rpartition(": ")
-            account.failed("silo.toml", found or remedy, remedy if found else "mend it")
+            account.failed("silo.toml", *halves(problem))
         return None
     except Exception as error:
         account.failed("silo.toml", f"it cannot be read ({type(error).__name__})", "mend it")

@@ -79,10 +79,10 @@ def service_of(value: object) -> Service | None:
     fields = _fields(value, Service._fields)
     if fields is None or not _is_mark(fields["mark"]):
         return None
-    times = [fields[key] for key in ("since", "heard", "skew")]
-    if not all(map(_is_time, times)):
+    since, heard, skew = (fields[key] for key in ("since", "heard", "skew"))
+    if not all(map(_is_time, (since, heard, skew))):
         return None
-    return Service(fields["mark"], *map(float, times), _version(fields["amity"]))
+    return Service(fields["mark"], float(since), float(heard), float(skew), _version(fields["amity"]))
 
 
 def greeting_of(value: object) -> Greeting | None:

@@ -70,6 +70,7 @@ def status_command(
     as_json: Annotated[bool, typer.Option("--json", help="all that is known, for programs")] = False,
 ) -> None:
     """Show how runs stand, and each silo by itself: approved, connected, training, absent since when and why."""
+    from amity.hub.presence import TWICE, twice
     from amity.hub.runs import run_of, runs_of
 
     runs = runs_of(hub) if name is None else [run_of(hub, name)]
@@ -81,6 +82,8 @@ def status_command(
         print(f"{hub} has no run yet: amity federation submit RUN.toml --hub {hub}")
     for run in runs:
         print("\n".join(lines_of(run.status)))
+    for silo, since in twice(hub).items():
+        print(f"silo {silo} runs twice since {_clock(since)}: {TWICE}")
 
 
 def stop_command(name: RunName, hub: Hub) -> None:
@@ -126,8 +129,6 @@ def results_command(name: RunName, hub: Hub) -> None:
 
 def lines_of(status: Status, now: float | None = None) -> list[str]:
     """A run's board in words."""
-    from amity.hub.presence import TWICE
-
     now = time.time() if now is None else now
     head = f"run {status['run']}: {status['phase']}, round {status['round']} of {status['rounds']}"
     lines = [head + (f" ({status['words']})" if status["words"] else "")]
@@ -135,11 +136,11 @@ def lines_of(status: Status, now: float | None = None) -> list[str]:
     if age > OLD and status["phase"] not in ("ended", "incomplete", "failed", "stopped"):
         lines.append(f"  nobody has written this for {_span(age)}: is `amity federation server` running?")
     for name, silo in status["silos"].items():
-        if silo["twice"] is not None:
-            lines.append(f"  {name} runs twice since {_clock(silo['twice'])}: {TWICE}")
         part = f"  {name}: {silo['step']} since {_clock(silo['since'])}, took part in {silo['rounds']} rounds"
         if silo["seen"] is not None and silo["step"] not in ("finished", "left"):
             part += f", last sign of life {_span(now - silo['seen'])} ago"
+        if silo["twice"] is not None:
+            part += ", its kit runs twice"
         if silo["skew"] is not None and abs(silo["skew"]) > 5:
             part += f", its clock is off by {silo['skew']:+.0f} s"
         lines.append(part + (f": {silo['words']}" if silo["words"] else ""))
