@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from amity.engines.flare.serve_site import tell_trouble
 from amity.federation.presence import Greeting, Service
-from amity.site.session import FILE, REMOVED, SILENCE, TWICE, Kept, read_session
+from amity.site.session import FILE, NAMELESS, REMOVED, SILENCE, TWICE, Kept, read_session
 
 ONE, TWO = "1" * 32, "2" * 32
 ALONE = (Service(ONE, 0.0, 100.0, 0.0, "0.1.0"),)
@@ -42,6 +41,8 @@ def test_what_the_server_says_is_kept(tmp_path: Path) -> None:
         (greeting(*BOTH), "", TWICE),
         (greeting(removed=True), "", REMOVED),
         (None, "Client 'north' is disabled", REMOVED),
+        (greeting(*ALONE), "Client ID already registered as a client: north", NAMELESS),
+        (greeting(*BOTH), "Client ID already registered as a client: north", TWICE),
         (None, "not in the mood", "the server refuses it (not in the mood)"),
         (None, "", ""),
         (greeting(*ALONE), "", ""),
@@ -52,17 +53,6 @@ def test_trouble_is_one_line(said: Greeting | None, error: str, words: str, tmp_
     kept.greeted(said, error)
     session = read_session(tmp_path)
     assert session is not None and session.trouble(time.time()) == words
-
-
-def test_a_service_says_what_is_new_and_when_it_is_over(tmp_path: Path) -> None:
-    said: list[str] = []
-    kept, trouble = Kept(tmp_path, "0.1.0"), ""
-    for answer in (greeting(), greeting(removed=True), greeting(removed=True), greeting()):
-        kept.greeted(answer, "")
-        trouble = tell_trouble(tmp_path, os.getpid(), trouble, said.append)
-    assert said == [REMOVED, "the server answers again, and all is well"]
-    kept.greeted(greeting(*BOTH), "")
-    assert tell_trouble(tmp_path, 1, "", said.append) == "" and len(said) == 2, "it is of another process"
 
 
 def test_a_server_that_is_silent_for_a_minute_is_told(tmp_path: Path) -> None:

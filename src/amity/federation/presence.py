@@ -15,9 +15,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-LATELY = 45.0
-"""Seconds after its last heartbeat at which a service is heard of no more. One whose answers go astray sends a
-heartbeat every 35 seconds only."""
+LATELY = 120.0
+"""Seconds after which a service is heard of no more. Two under one name throw each other out, so that most heartbeats
+of both are lost; each then asks by another way, every half minute."""
 
 OVERLAP = 10.0
 """Seconds that an older service is heard of after a newer one has begun, before the two are said to run at once: what

@@ -25,6 +25,7 @@ SILENCE = 60.0
 """Seconds without an answer of the server after which that is said."""
 
 REMOVED = "the server refuses it, since it is no member any more: ask the coordinator"
+NAMELESS = "the server keeps its name for a service that is gone: it registers anew"
 TWICE = "its kit runs in another place too, and each takes the name from the other: find that one and stop it"
 
 
@@ -63,7 +64,7 @@ class Kept:
     def greeted(self, greeting: Greeting | None, error: str) -> None:
         """Note an answer of the server to a heartbeat: its greeting, where it gives one, and why it refuses us."""
         now, before = time.time(), self.session
-        words = _trouble(greeting, error)
+        words = trouble_in(greeting, error)
         known = before if greeting is None else before._replace(skew=greeting.time - now, server=greeting.amity)
         self.session = known._replace(heard=now, words=words)
         if words != before.words or before.heard is None or now - self._written >= EVERY:
@@ -75,11 +76,14 @@ class Kept:
             replace(self._file, json.dumps(self.session._asdict()).encode())
 
 
-def _trouble(greeting: Greeting | None, error: str) -> str:
+def trouble_in(greeting: Greeting | None, error: str = "") -> str:
+    """Return what is wrong by the server's own words, in one line; nothing where all is well."""
     if "disabled" in error or (greeting is not None and greeting.removed):
         return REMOVED
     if greeting is not None and twice_since(greeting.services) is not None:
         return TWICE
+    if "already registered" in error:
+        return NAMELESS
     return f"the server refuses it ({error[:200]})" if error else ""
 
 

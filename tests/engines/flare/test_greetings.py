@@ -10,7 +10,7 @@ import pytest
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
-from nvflare.fuel.f3.cellnet.defs import CellChannel, CellChannelTopic, MessageHeaderKey, ReturnCode
+from nvflare.fuel.f3.cellnet.defs import CellChannel, CellChannelTopic, MessageHeaderKey, MessagePropKey, ReturnCode
 from nvflare.fuel.f3.message import Message
 from nvflare.private.defs import CellMessageHeaderKeys
 
@@ -83,8 +83,14 @@ def message(
 
 
 def beat_from(silo: dict[str, Any], name: str) -> Message:
-    beat = message(**{CellMessageHeaderKeys.CLIENT_NAME: name})
+    beat = message(**{CellMessageHeaderKeys.CLIENT_NAME: "whatever it says"})
     assert silo["says"](beat) is None, "what a filter gives back would be taken for the answer"
+    return certified(beat, name)
+
+
+def certified(beat: Message, name: str) -> Message:
+    """A message over a connection with this name in its certificate."""
+    beat.set_prop(MessagePropKey.COMMON_NAME, name)
     return beat
 
 
@@ -137,5 +143,17 @@ def test_other_messages_are_left_alone(server: dict[str, Any], silo: dict[str, A
 def test_a_heartbeat_of_another_version_is_no_trouble(server: dict[str, Any], tmp_path: Path) -> None:
     for said in (None, "x", {"mark": 1}, {"mark": "1" * 32, "time": float("nan"), "amity": ""}):
         assert beat_of(said) is None
-        server["heard"](message(**{HEADER: said, CellMessageHeaderKeys.CLIENT_NAME: "north"}))
+        server["heard"](certified(message(**{HEADER: said}), "north"))
     assert read_presence(tmp_path) == {}
+
+
+def test_a_service_is_also_heard_by_a_challenge_but_nobody_without_a_certificate(
+    server: dict[str, Any], silo: dict[str, Any], tmp_path: Path
+) -> None:
+    beat = beat_from(silo, "north").get_header(HEADER)
+    claimed = {CellMessageHeaderKeys.CLIENT_NAME: "north", MessageHeaderKey.ORIGIN: "north", HEADER: beat}
+    server["heard"](message(**claimed))
+    server["heard"](certified(message(**claimed), "west"))  # it was removed
+    assert read_presence(tmp_path) == {}
+    server["heard"](certified(message(CellChannelTopic.Challenge, **claimed), "south"))
+    assert set(read_presence(tmp_path)) == {"south"}

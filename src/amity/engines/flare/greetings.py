@@ -5,8 +5,8 @@ A silo's heartbeat says which service it is. The server's answer says what time 
 silo it hears of. The same answer is given to whoever asks for the server's challenge, with which every silo begins: for
 that nobody has to register, which would take the name from the service that runs. So `check` can ask, too (`hello.py`).
 
-Who asks is known by the certificate of its connection: FLARE lets a cell only have the name that its certificate says.
-Who sends a heartbeat is known by its token, which the server has signed. A silo is told of its own services alone.
+Whoever sends something is known by the certificate of its connection, whatever its letter says. A silo is told of its
+own services alone.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from typing import Any
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
-from nvflare.fuel.f3.cellnet.defs import CellChannel, CellChannelTopic, MessageHeaderKey, ReturnCode
+from nvflare.fuel.f3.cellnet.defs import CellChannel, CellChannelTopic, MessageHeaderKey, MessagePropKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.message import Message
-from nvflare.private.defs import CellMessageHeaderKeys
 
 from amity.federation.presence import Greeting, beat_of, greeting_of
 from amity.hub.presence import Presence
@@ -72,11 +71,11 @@ class ServerGreetings:
 
     @harmless
     def _hear(self, request: Message) -> None:
-        """Note who sends a heartbeat; FLARE has verified the token before."""
-        if _is_about(request, CellChannelTopic.HEART_BEAT) and self._presence is not None:
-            beat = beat_of(request.get_header(HEADER))
-            if beat is not None:
-                self._presence.heard(str(request.get_header(CellMessageHeaderKeys.CLIENT_NAME)), beat)
+        """Note which service says that it is there, by a heartbeat or in another way."""
+        if _is_about(request, *ANSWERED) and self._presence is not None:
+            beat, name = beat_of(request.get_header(HEADER)), request.get_prop(MessagePropKey.COMMON_NAME)
+            if beat is not None and isinstance(name, str) and not self._manager.is_client_disabled(name):
+                self._presence.heard(name, beat)
 
     @harmless
     def _greet(self, reply: Message) -> None:
