@@ -146,9 +146,9 @@ def test_a_copy_of_a_kit_that_runs_elsewhere_is_seen(running: Path) -> None:
         assert found["elsewhere"].grade == "FAIL" and "do not start it here" in found["elsewhere"].remedy
         here = {one.check: one for one in check(copy, patience=PATIENCE).findings}
         assert here["elsewhere"].grade == "PASS" and "the silo runs here" in here["running"].found
-        (service,) = read_presence(running / "hub")["north"]
+        (heard,) = read_presence(running / "hub")["north"]
         session = read_session(copy)
-        assert session is not None and session.mark == service.mark, "whoever asks takes no name"
+        assert session is not None and session.mark == heard.mark, "whoever asks takes no name"
 
 
 @pytest.mark.slow
