@@ -105,7 +105,6 @@ def test_limits_of_containers(tmp_path: Path, group: str, files: dict[str, str],
         ("unknown key 'dat': take one (known: data, state)", "unknown key 'dat'", "take one (known: data, state)"),
         ("it is damaged", "it is damaged", "mend it"),
         ("it is damaged (no: not that): mend (or: do not)", "it is damaged (no: not that)", "mend (or: do not)"),
-        ("it ends with an open bracket (so: what", "it ends with an open bracket (so: what", "mend it"),
     ],
 )
 def test_what_has_happened_and_what_to_do(error: str, found: str, remedy: str) -> None:

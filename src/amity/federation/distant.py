@@ -185,8 +185,8 @@ class Distant:
         stuck = {client: words for client, words in missing.items() if not words.startswith(ABSENT)}
         stuck = {client: words for client, words in stuck.items() if self._troubles[client][1] >= TRIES}
         if len(stuck) > spare:
-            told = [f"silo {self.names[client]}: {words}" for client, words in stuck.items()]
-            raise InputError(f"{'; '.join(told)} ({TRIES} times in a row): {MEND}")
+            reasons = [f"silo {self.names[client]}: {words}" for client, words in stuck.items()]
+            raise InputError(f"{'; '.join(reasons)} ({TRIES} times in a row): {MEND}")
         if missing and waited > self._manners.absence:
             told = "; ".join(f"{self.names[client]}: {words}" for client, words in missing.items())
             raise LostWorker(f"the run has waited {waited:.0f} s, which is its limit, for {told}: see to them, resume")
