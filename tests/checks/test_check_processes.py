@@ -160,7 +160,7 @@ def test_two_services_of_one_silo_are_told_at_the_server_and_at_the_silo(running
         wait_until(lambda: "north" in read_presence(running / "hub"))
         with service(copy):
             began = time.monotonic()
-            wait_until(lambda: bool(doubles.look() or said))
+            wait_until(partial(has_said, doubles, said))
             assert time.monotonic() - began < 60 and "two services run under its name" in said[0]
             for out in (running / "north" / "silo.out", copy / "silo.out"):
                 wait_until(partial(is_said, out, TWICE))
@@ -170,3 +170,8 @@ def test_two_services_of_one_silo_are_told_at_the_server_and_at_the_silo(running
 
 def is_said(file: Path, words: str) -> bool:
     return words in file.read_text()
+
+
+def has_said(doubles: Doubles, said: list[str]) -> bool:
+    doubles.look()
+    return bool(said)

@@ -141,7 +141,8 @@ def test_other_messages_are_left_alone(server: dict[str, Any], silo: dict[str, A
 
 
 def test_a_heartbeat_of_another_version_is_no_trouble(server: dict[str, Any], tmp_path: Path) -> None:
-    for said in (None, "x", {"mark": 1}, {"mark": "1" * 32, "time": float("nan"), "amity": ""}):
+    odd: list[Any] = [None, "x", {"mark": 1}, {"mark": "1" * 32, "time": float("nan"), "amity": ""}]
+    for said in odd:
         assert beat_of(said) is None
         server["heard"](certified(message(**{HEADER: said}), "north"))
     assert read_presence(tmp_path) == {}
