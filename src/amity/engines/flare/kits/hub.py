@@ -56,19 +56,21 @@ def load_root(hub: Path) -> Root:
         raise DamagedFile(f"{hub / 'ca'} does not hold the root's key and certificate ({error})") from error
 
 
-def renew_own(hub: Path, kit: str) -> None:
+def renew_own(hub: Path, kit: str) -> bool:
     """Give the server's or the coordinator's kit a new certificate for the same key.
 
-    Nothing else changes, unless consortium.toml has another address: renewing the server's kit puts that into both.
+    Nothing else changes, unless consortium.toml has another address: renewing the server's kit puts that into both, and
+    whether it did comes back.
     """
     consortium, root = read_consortium(hub / FILE), load_root(hub)
     file = hub / kit / "startup" / ("server" if kit == "server" else "client")
     key = load_key(read(file.with_suffix(".key"))).public_key()
     subject, hosts = (_server(consortium), _hosts(consortium)) if kit == "server" else (_admin(consortium), ())
     write(file.with_suffix(".crt"), pem(issue(root, subject, key, consortium.valid_days, hosts)))
-    if kit == "server":
-        for place, table in _moved(hub, consortium).items():
-            write_json(place, table)
+    moved = _moved(hub, consortium) if kit == "server" else {}
+    for place, table in moved.items():
+        write_json(place, table)
+    return bool(moved)
 
 
 def check_address(hub: Path) -> None:
