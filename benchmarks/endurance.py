@@ -102,7 +102,7 @@ class Arena:
         self.blows = BLOWS if disks else BLOWS[:-1]
 
     def strike(self, number: int) -> str:
-        """Strike for the so many-th time; what was done comes back in words. Every kind of blow comes once, then any."""
+        """Strike for the so many-th time: every kind of blow once, then any. What was done comes back in words."""
         blow = self.blows[(number - 1) % len(self.blows)] if number <= len(self.blows) else self.draw.choice(self.blows)
         name = self.draw.choice(self.trial.names)
         match blow:
