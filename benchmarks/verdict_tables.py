@@ -18,20 +18,11 @@ from amity.worth.paired import Difference
 Array = npt.NDArray[Any]
 
 BINS = ((2.0, 5.0), (5.0, 10.0), (10.0, 20.0), (20.0, 100.0))
+QUANTITIES = "quantities"
 SIZES = (25, 50, 100, 300, 1000)  # of test sets
 
 
-class Rule(NamedTuple):
-    """A way to come from an interval over test examples to a verdict."""
-
-    name: str
-    widen: Callable[[Difference], Difference]
-
-
-RULES = [
-    Rule(f"{points:g} points for training", lambda d, points=points: judgement.with_training(d, training=points))
-    for points in (0.0, 0.5, 1.0, 1.5, 2.0)
-]
+WIDTHS = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)  # points for training, of which the rule has one
 
 
 class Case(NamedTuple):
@@ -79,8 +70,10 @@ class Rate:
         return f"{100 * self.said / self.all:.1f} % of {self.all}" if self.all else "–"
 
 
-def judged(case: Case, n: int, rule: Rule) -> Judgement:
-    return judgement.judged(rule.widen(case.seen[n]))[0]
+def judged(case: Case, n: int, width: float | None = None) -> Judgement:
+    """Return the verdict on the first n test examples, by the rule or with another width."""
+    own = judgement.TRAINING["r2" if case.study == QUANTITIES else "accuracy"]
+    return judgement.judged(judgement.widened(case.seen[n], own if width is None else width))[0]
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -93,7 +86,7 @@ def show(cases: Sequence[Case]) -> None:
     """Print all tables."""
     null = [case for case in cases if case.kind in ("again", "copies")]
     _false(null)
-    _false_by_rule(null)
+    _false_by_width(null)
     _by_chance(null)
     _varies(null)
     _flagged("mixture", cases, lambda case: f"{case.method} points")
@@ -102,10 +95,9 @@ def show(cases: Sequence[Case]) -> None:
 
 def _false(null: Sequence[Case]) -> None:
     rates: dict[tuple[str, str, str], dict[int, Rate]] = defaultdict(lambda: defaultdict(Rate))
-    ours = next(rule for rule in RULES if rule.name.startswith(f"{judgement.TRAINING:g} "))
     for case in null:
         for n in case.seen:
-            wrong = judged(case, n, ours) != "no clear difference"
+            wrong = judged(case, n) != "no clear difference"
             rates[case.study, case.kind, case.method][n].add(wrong)
             rates["all", "", ""][n].add(wrong)
     head = ["federations", "kind", "method", *(f"{n} test examples" for n in SIZES)]
@@ -116,27 +108,30 @@ def _false(null: Sequence[Case]) -> None:
     )
 
 
-def _false_by_rule(null: Sequence[Case]) -> None:
-    rates: dict[str, dict[int, Rate]] = {rule.name: defaultdict(Rate) for rule in RULES}
-    for rule, case in itertools.product(RULES, null):
+def _false_by_width(null: Sequence[Case]) -> None:
+    rates: dict[tuple[str, str, float], dict[int, Rate]] = defaultdict(lambda: defaultdict(Rate))
+    for width, case in itertools.product(WIDTHS, null):
+        score = "R²" if case.study == QUANTITIES else "accuracy"
         for n in case.seen:
-            wrong = judged(case, n, rule) != "no clear difference"
-            rates[rule.name][n].add(wrong)
-            rates[rule.name][0].add(wrong)
+            wrong = judged(case, n, width) != "no clear difference"
+            rates[score, case.kind, width][n].add(wrong)
+            rates[score, case.kind, width][0].add(wrong)
     table(
-        "False verdicts by rule",
-        ["rule", *(f"{n}" for n in SIZES), "all"],
-        ([name, *(str(found[n]) for n in (*SIZES, 0))] for name, found in rates.items()),
+        "False verdicts by the points for training",
+        ["score", "kind", "points", *(f"{n}" for n in SIZES), "all"],
+        (
+            [score, kind, f"{width:g}", *(str(found[n]) for n in (*SIZES, 0))]
+            for (score, kind, width), found in sorted(rates.items())
+        ),
     )
 
 
 def _by_chance(null: Sequence[Case]) -> None:
     """Print how often a whole federation, in which joining does nothing, is said to gain or lose beyond chance."""
-    ours = next(rule for rule in RULES if rule.name.startswith(f"{judgement.TRAINING:g} "))
     groups: dict[tuple[int, str, str, int, str], list[Judgement]] = defaultdict(list)
     for case in null:
         for n in case.seen:
-            groups[n, case.kind, case.study, case.federation, case.method].append(judged(case, n, ours))
+            groups[n, case.kind, case.study, case.federation, case.method].append(judged(case, n))
     rates: dict[tuple[str, int], Rate] = defaultdict(Rate)
     for (n, kind, *_), found in groups.items():
         counts = consortium.counted(found)
@@ -165,19 +160,18 @@ def _bin(case: Case) -> str | None:
 
 
 def _flagged(kind: str, cases: Sequence[Case], size: Callable[[Case], str | None]) -> None:
-    ours = next(rule for rule in RULES if rule.name.startswith(f"{judgement.TRAINING:g} "))
     rates: dict[str, dict[int, Rate]] = defaultdict(lambda: defaultdict(Rate))
+    points: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])  # of harm: flagged, and all
     for case in cases:
         name = size(case) if case.kind == kind else None
         if name is None:
             continue
         for n in case.seen:
-            flagged = judged(case, n, ours) == "better alone"
+            flagged = judged(case, n) == "better alone"
             rates[name][n].add(flagged)
-            rates["all"][n].add(flagged)
-    order = sorted(rates, key=lambda name: float(name.split()[0]) if name != "all" else 1e9)
-    table(
-        f"Harm that is flagged, {kind}",
-        ["true harm", *(f"{n}" for n in SIZES)],
-        ([name, *(str(rates[name][n]) for n in SIZES)] for name in order),
-    )
+            points[n][0] -= flagged * case.points
+            points[n][1] -= case.points
+    order = sorted(rates, key=lambda name: float(name.split()[0]))
+    rows = [[name, *(str(rates[name][n]) for n in SIZES)] for name in order]
+    of_all = ["of all points of harm", *(f"{100 * points[n][0] / points[n][1]:.1f} %" for n in SIZES if points[n][1])]
+    table(f"Harm that is flagged, {kind}", ["true harm", *(f"{n}" for n in SIZES)], [*rows, of_all] if rows else [])

@@ -85,7 +85,8 @@ def without_alone(words: Sequence[str]) -> list[str]:
 
     That phase has tests of its own (test_cli_alone.py); elsewhere it would double the time.
     """
-    trains = bool(words) and words[0] in ("run", "compare") and "--alone" not in words
+    command = next((word for word in words if word in ("run", "compare", "report", "federation")), None)
+    trains = command in ("run", "compare") and not {"--alone", "--no-alone"} & set(words)
     return [*words, *(["--no-alone"] if trains else [])]
 
 

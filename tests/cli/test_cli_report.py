@@ -65,7 +65,15 @@ def test_a_report_with_every_figure_as_a_file(amity: Amity, tmp_path: Path, fini
     said = amity("report", finished, "--figures", "pictures")
     worked(said)
     files = {path.name for path in (tmp_path / "pictures").iterdir()}
-    for name in ("silos", "traffic", "weights-pfedatt", "ties-pfedatt", "curves-mean", "silo-lines-pfedatt", "holdings"):
+    for name in (
+        "silos",
+        "traffic",
+        "weights-pfedatt",
+        "ties-pfedatt",
+        "curves-mean",
+        "silo-lines-pfedatt",
+        "holdings",
+    ):
         assert {f"{name}.csv", f"{name}.png", f"{name}.pdf"} <= files
     assert f"figures: {len(files)} files in pictures" in said.out
     refused(amity("report", finished, "--figures", "report.html"), "figures go into a directory")

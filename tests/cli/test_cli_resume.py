@@ -115,7 +115,7 @@ def test_what_is_said_after_ctrl_c_continues_the_run(
     amity: Amity, monkeypatch: pytest.MonkeyPatch, given: str, tmp_path: Path
 ) -> None:
     """Where --out was left to us too; and with --resume alone the run goes on as it was begun."""
-    words = with_tiny(f"{given} --batch 7 --lr 0.02")
+    words = with_tiny(f"{given} --no-alone --batch 7 --lr 0.02")
     with monkeypatch.context() as patch:
         patch.setattr(running, "shown", interrupting("recorded", 1))
         said = amity(*words)

@@ -21,7 +21,8 @@ from amity.cli import app as cli
 from amity.cli.signals import ONE_EVENT, stopping
 
 LONG_RUN = (
-    "run heurfedamp --data synthetic --setting iid --clients 4 --model mlr --rounds 16 --epochs 4 --workers 1 --out a"
+    "run heurfedamp --data synthetic --setting iid --clients 4 --model mlr --rounds 16 --epochs 4 --workers 1 "
+    "--no-alone --out a"
 )
 SHORT_RUN = (
     "run fedamp --data synthetic --setting iid --clients 2 --model mlr --rounds 2 --epochs 1 --workers 1 --out a"

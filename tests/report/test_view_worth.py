@@ -32,7 +32,7 @@ def verdicts(records: list[Record]) -> WorthView:
     return found[0]
 
 
-def tango(first: np.ndarray, second: np.ndarray, training: float = 1.0) -> tuple[float, float, float]:
+def tango(first: np.ndarray, second: np.ndarray, training: float = 2.0) -> tuple[float, float, float]:
     """Difference and interval by a search over all chances, where production code has Tango's closed form."""
     n, won, lost = len(first), int((first & ~second).sum()), int((~first & second).sum())
 
@@ -161,7 +161,7 @@ def test_silos_of_ones_own_have_one_verdict_over_seeds() -> None:
             ours, theirs = (run.record.predictions[name]["delivered"] for run in (one, one.alone))
             seeds.append(tango(ours, theirs, training=0.0))
         points, low, high = np.mean(seeds, axis=0)
-        noise = Z / math.sqrt(3)
+        noise = Z * 2.0 / math.sqrt(3)
         assert verdict["difference"] == pytest.approx(points, abs=1e-3)
         assert verdict["low"] == pytest.approx(points - math.hypot(points - low, noise), abs=0.02)
         assert verdict["high"] == pytest.approx(points + math.hypot(high - points, noise), abs=0.02)
@@ -199,7 +199,7 @@ def test_quantities_are_compared_by_their_squared_errors() -> None:
         gain = 100 * (squares[0] - squares[1]) / np.mean((y - y.mean()) ** 2)
         assert verdict["difference"] == pytest.approx(gain.mean(), rel=1e-3, abs=0.01)
         assert verdict["personal"] == pytest.approx(result.scores[silo.name], abs=1e-3)
-        half = math.hypot(1.96 * gain.std(ddof=1) / math.sqrt(len(gain)), Z)
+        half = math.hypot(1.96 * gain.std(ddof=1) / math.sqrt(len(gain)), 3.0 * Z)
         assert verdict["low"] is not None and verdict["high"] is not None
         assert verdict["high"] - verdict["low"] == pytest.approx(2 * half, rel=0.25)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amity.worth.judgement import TRAINING, judged, over_seeds, with_training
+from amity.worth.judgement import TRAINING, judged, over_seeds, widened, with_training
 from amity.worth.paired import UNKNOWN, Difference, of_outcomes, of_squares
 
 outcomes = st.integers(1, 60).flatmap(
@@ -18,27 +18,28 @@ outcomes = st.integers(1, 60).flatmap(
 
 
 def test_training_widens_an_interval_by_the_root_of_squares() -> None:
-    noise = 1.96 * TRAINING  # 3 and 4 are two sides of a triangle with the third of 5
-    found = with_training(Difference(10.0, 10.0 - 3 / 4 * noise, 10.0 + 4 / 3 * noise))
+    noise = 1.96 * TRAINING["accuracy"]  # 3 and 4 are two sides of a triangle with the third of 5
+    found = with_training(Difference(10.0, 10.0 - 3 / 4 * noise, 10.0 + 4 / 3 * noise), "accuracy")
     assert found.low == pytest.approx(10.0 - 5 / 4 * noise, rel=1e-4)
     assert found.high == pytest.approx(10.0 + 5 / 3 * noise, rel=1e-4)
-    assert all(math.isnan(value) for value in with_training(UNKNOWN))
+    assert all(math.isnan(value) for value in with_training(UNKNOWN, "r2"))
 
 
 def test_many_seeds_leave_the_interval_over_patients() -> None:
     seen = Difference(2.0, 1.0, 4.0)
-    many = over_seeds([seen] * 10_000)
+    many = over_seeds([seen] * 10_000, "accuracy")
     assert many.points == pytest.approx(2.0)
-    assert (many.low, many.high) == pytest.approx((1.0, 4.0), abs=1e-3)
-    assert over_seeds([seen]) == with_training(seen)
-    assert over_seeds([UNKNOWN, seen, UNKNOWN]) == with_training(seen)
-    assert math.isnan(over_seeds([UNKNOWN]).points) and math.isnan(over_seeds([]).points)
+    assert (many.low, many.high) == pytest.approx((1.0, 4.0), abs=2e-3)
+    assert over_seeds([seen], "r2") == with_training(seen, "r2") == widened(seen, 3.0)
+    assert over_seeds([UNKNOWN, seen, UNKNOWN], "accuracy") == with_training(seen, "accuracy")
+    assert over_seeds([seen] * 4, "accuracy") == widened(seen, 1.0)
+    assert math.isnan(over_seeds([UNKNOWN], "r2").points) and math.isnan(over_seeds([], "r2").points)
 
 
 @given(outcomes)
 def test_two_models_that_change_sides_change_the_sign(sides: tuple[list[bool], list[bool]]) -> None:
     first, second = (np.array(side) for side in sides)
-    one, other = (with_training(of_outcomes(*pair)) for pair in ((first, second), (second, first)))
+    one, other = (with_training(of_outcomes(*pair), "accuracy") for pair in ((first, second), (second, first)))
     assert one.points == -other.points
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-9)
     opposite = {"gains": "better alone", "better alone": "gains"}
@@ -48,7 +49,7 @@ def test_two_models_that_change_sides_change_the_sign(sides: tuple[list[bool], l
 @given(outcomes)
 def test_a_verdict_is_never_given_where_the_usual_interval_holds_zero(sides: tuple[list[bool], list[bool]]) -> None:
     seen = of_outcomes(*(np.array(side) for side in sides))
-    wide = with_training(seen)
+    wide = with_training(seen, "accuracy")
     assert wide.low <= seen.low <= seen.points <= seen.high <= wide.high
     assert seen.clear or not wide.clear
 

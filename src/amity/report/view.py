@@ -23,7 +23,7 @@ import tomli_w
 
 from amity.config.run import REFERENCES
 from amity.errors import InputError
-from amity.learn.metrics import TITLES, UNITS
+from amity.metric import METRICS
 from amity.record import Record, make_folder
 from amity.record.files import not_written
 from amity.record.files import replace as put
@@ -110,12 +110,8 @@ def _each_once(texts: Iterable[str]) -> str:
 
 
 def _score(key: str) -> ScoreView:
-    return {
-        "key": key,
-        "title": TITLES[key],
-        "unit": "" if key in UNITS else "%",
-        "better": "lower" if key in UNITS else "higher",
-    }
+    metric = METRICS[key]
+    return {"key": key, "title": metric.title, "unit": metric.unit, "better": metric.better}
 
 
 def _classes(runs: Sequence[Record]) -> list[str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from amity import statistics
 from amity.config.run import REFERENCES
-from amity.learn.metrics import TITLES
+from amity.metric import METRICS
 from amity.record import Record
 from amity.record.results import NUMBERS
 from amity.report.contents import MethodView, OverSeeds
@@ -69,7 +69,7 @@ def columns_of(records: Sequence[Record]) -> dict[str, str]:
 
 def remarks_of(records: Sequence[Record]) -> list[str]:
     """Return sentences on how to read the table."""
-    main = TITLES[main_score(records)]
+    main = METRICS[main_score(records)].title
     remarks = [
         f"Delivered is the mean test {main} of the models that are saved: those of the round that validation data "
         "chose, where silos have some, else of the last round. Worst silo and spread (standard deviation over silos) "
@@ -81,7 +81,7 @@ def remarks_of(records: Sequence[Record]) -> list[str]:
             "good as their mean, less is worse."
         )
     papers = "BMTA, the best mean test accuracy over rounds, is what papers report: it"
-    if main != TITLES["accuracy"]:
+    if main_score(records) != "accuracy":
         papers = "The best mean over rounds"
     remarks.append(f"{papers} chooses its round on the test data, so nobody can count on it.")
     if any(record.results["block_score"] is not None for record in records):

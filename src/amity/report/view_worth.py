@@ -18,12 +18,14 @@ import numpy as np
 
 from amity.config.run import ALONE, REFERENCES
 from amity.errors import InputError
-from amity.record import Record, score_of
+from amity.metric import METRICS
+from amity.record import Record, score_of, scores_of
 from amity.record.files import Array
 from amity.report.contents import Judgement, SiloVerdict, WorthView
 from amity.report.series import Series, same_tests, series_of
 from amity.report.view_course import finite
 from amity.worth import consortium, judgement, paired
+from amity.worth.contents import Score
 from amity.worth.paired import UNKNOWN, Difference
 
 SHARED = "fedavg"
@@ -112,12 +114,13 @@ def _chosen(candidates: Sequence[Series]) -> tuple[Series, str]:
     personal = [one for one in candidates if one.first.results["method"] not in ONE_MODEL] or list(candidates)
     if len(personal) == 1:
         return personal[0], ""
+    metric = METRICS[score_of(personal[0].first.facts)]
     validated = [_validated(one) for one in personal]
     if all(value is not None for value in validated):
-        best = max(range(len(personal)), key=lambda place: validated[place] or -math.inf)
+        best = max(range(len(personal)), key=lambda place: metric.rank(validated[place] or 0.0))
         return personal[best], f"{personal[best].name} has the best validation results of {len(personal)} methods."
-    tested = [found.mean if (found := one.over_seeds("delivered")) else -math.inf for one in personal]
-    best = max(range(len(personal)), key=lambda place: tested[place])
+    tested = [found.mean if (found := one.over_seeds("delivered")) else metric.failed for one in personal]
+    best = max(range(len(personal)), key=lambda place: metric.rank(tested[place]))
     return personal[best], (
         f"{personal[best].name} is shown because its test results are the best of {len(personal)} methods: whoever "
         "chooses by test results is a little too well off, so expect a little less. Validation data (--val-fraction) "
@@ -145,11 +148,11 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
         for run, against in pairs
     ]
     groups = [by_seed] if one.same_silos or len(by_seed) == 1 else [[seed] for seed in by_seed]
-    verdicts = [[_verdict(silo, [seed[silo] for seed in group]) for silo in group[0]] for group in groups]
+    score = score_of_verdicts(one.first)
+    verdicts = [[_verdict(silo, [seed[silo] for seed in group], score) for silo in group[0]] for group in groups]
     every = [verdict for group in verdicts for verdict in group]
     counts = consortium.counted([verdict["judgement"] for verdict in every])
     differences = [verdict["difference"] for verdict in every if verdict["difference"] is not None]
-    score = score_of_verdicts(one.first)
     return {
         "method": one.name,
         "alone": alone.name,
@@ -167,9 +170,9 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
     }
 
 
-def score_of_verdicts(record: Record) -> str:
+def score_of_verdicts(record: Record) -> Score:
     """Return what verdicts are about: right or wrong, which is accuracy, or errors of quantities, by R2."""
-    return "r2" if score_of(record.facts) in ("r2", "rmse", "mae") else "accuracy"
+    return "r2" if METRICS[score_of(record.facts)].labels == "quantities" else "accuracy"
 
 
 def _compared(run: Record, against: Record, shared: Record | None, silo: str) -> Compared:
@@ -196,10 +199,12 @@ def _each(record: Record, silo: str) -> Array | None:
 
 
 def _recorded(record: Record | None, silo: str) -> float | None:
-    """Return a silo's score with the delivered model, or of the last round so far."""
-    if record is None or silo not in record.silos or not record.results["per_client"]:
+    """Return a silo's accuracy or R2 with the delivered model, or of the last round so far."""
+    round = None if record is None else record.results.get("delivered_round")
+    if record is None or not round or silo not in record.silos:
         return None
-    return finite(record.results["per_client"][record.silos.index(silo)])
+    scores = scores_of(record.lines[round - 1], score_of_verdicts(record))
+    return finite(scores[record.silos.index(silo)]) if scores else None
 
 
 def _around(errors: Array, score: float | None) -> float | None:
@@ -210,9 +215,9 @@ def _around(errors: Array, score: float | None) -> float | None:
     return squares / (1 - score / 100)
 
 
-def _verdict(silo: str, seeds: Sequence[Compared]) -> SiloVerdict:
+def _verdict(silo: str, seeds: Sequence[Compared], score: Score) -> SiloVerdict:
     """Return the verdict on one silo, over the seeds that compare it."""
-    difference = judgement.over_seeds([one.difference for one in seeds])
+    difference = judgement.over_seeds([one.difference for one in seeds], score)
     judged, words = judgement.judged(difference)
     examples = [one.examples for one in seeds if one.examples is not None]
     found: SiloVerdict = {
@@ -228,7 +233,7 @@ def _verdict(silo: str, seeds: Sequence[Compared]) -> SiloVerdict:
         "words": words,
     }
     if len(seeds) > 1:
-        each = [judgement.judged(judgement.with_training(one.difference))[0] for one in seeds]
+        each = [judgement.judged(judgement.with_training(one.difference, score))[0] for one in seeds]
         found["over_seeds"] = each
     return found
 
@@ -257,15 +262,16 @@ def _answer(counts: consortium.Counts, pairs: Sequence[tuple[Record, Record]], s
     return words if seeds == 1 else f"{words[:-1]} (silos of {seeds} seeds, each dealt anew)."
 
 
-def _rule(score: str, seeds: int, unequal: str, *, dealt_anew: bool) -> str:
-    how = {
+def _rule(score: Score, seeds: int, unequal: str, *, dealt_anew: bool) -> str:
+    how: dict[Score, str] = {
         "accuracy": "Tango's score interval for the difference of two models on the same test examples",
         "r2": "a bootstrap over the silo's test examples of the difference in R²",
     }
     words = (
         "A silo gains, or is better alone, if the 95 % interval of the difference leaves out zero: "
-        f"{how[score]}, widened by {judgement.TRAINING:g} points (standard deviation) for what two trainings differ by "
-        "anyway. Measured where joining does nothing, fewer than 5 % of silos get a false verdict: docs/verdicts.md."
+        f"{how[score]}, widened by {judgement.TRAINING[score]:g} points (standard deviation) for what two trainings "
+        "differ by anyway. Measured where joining does nothing, at most 5 % of silos get a false verdict: "
+        "docs/verdicts.md."
     )
     if dealt_anew:
         words += f" Silos are dealt anew with each of {seeds} seeds: rows are of the first, counts are of all."

@@ -51,7 +51,8 @@ def report(verdict: Verdict) -> str:
         "",
         f"Both models were trained for {verdict['rounds']} rounds from the same first weights, by the same solver, on "
         "the same training examples, and tested on the same examples, which no training has seen. The model alone was "
-        "trained here, after the run; nothing of it was sent.",
+        "trained here, after the run; nothing of it was sent. The interval counts both how few examples there are and "
+        "how much two trainings differ anyway.",
         "",
         "## More about either model",
         "",

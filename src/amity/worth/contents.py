@@ -7,6 +7,10 @@ from typing import Literal, NotRequired, TypedDict
 Judgement = Literal["gains", "better alone", "no clear difference", "cannot be compared"]
 
 
+Score = Literal["accuracy", "r2"]
+"""What two models are compared by: right or wrong, or the errors of quantities."""
+
+
 class SiloVerdict(TypedDict):
     """Whether joining was worth it for one silo: its personal model against its own model, trained alone."""
 
@@ -38,5 +42,5 @@ class WorthView(TypedDict):
     words: str  # the answer in one sentence, for the top of the page
     chance: str  # how many such verdicts chance alone would give, and whether there are more
     rule: str  # how a verdict is reached, and how often it is wrong
-    score: NotRequired[str]  # what verdicts are about: "accuracy" or "r2", whatever the main score of the page is
+    score: NotRequired[Score]  # what verdicts are about, whatever the main score of the page is
     choice: NotRequired[str]  # why the page leads with this method; empty for all others
