@@ -38,6 +38,10 @@ def report_command(
     ] = None,
 ) -> None:
     """Make the table and report.html from run directories; says for whom joining was worth it."""
+    if figures is not None:
+        from amity.report.figures.writing import refuse_file
+
+        refuse_file(Path(figures))
     found = dict.fromkeys(path for name in directories for path in run_directories(Path(name)))
     view = report([read_run(path) for path in found], Path(directory), None if json is None else Path(json))
     if figures is not None:

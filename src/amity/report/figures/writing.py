@@ -40,8 +40,7 @@ class Picture(NamedTuple):
 def write_figures(view: View, folder: str | Path) -> Written:
     """Write every picture of a view as CSV, PNG and PDF into a folder."""
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"figures go into a directory, got the file {folder}: give another path")
+    refuse_file(folder)
     paths = []
     drawn = find_spec("matplotlib") is not None
     try:
@@ -56,6 +55,12 @@ def write_figures(view: View, folder: str | Path) -> Written:
         text = f"cannot write figures to {folder} ({error.strerror}): give another directory"
         raise not_written(error, text) from error
     return Written(paths, "" if drawn else NO_PICTURES)
+
+
+def refuse_file(folder: Path) -> None:
+    """Refuse a file in place of a folder: whoever has more to write asks this before anything."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"figures go into a directory, got the file {folder}: give another path")
 
 
 def pictures(view: View) -> Iterator[Picture]:

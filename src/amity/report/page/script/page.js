@@ -83,8 +83,9 @@
     const section = document.getElementById(part.id);
     const focused = section.contains(document.activeElement) ? document.activeElement : null;
     const id = focused?.id || focused?.closest("[id]")?.id;
-    const boxes = () => [...section.querySelectorAll(".scroll[id], .feedbox[id], pre[id]")];
-    const scrolled = boxes().map((box) => [box.id, box.scrollLeft, box.scrollTop]);
+    for (const details of section.querySelectorAll("details[id]")) state.open[details.id] = details.open;
+    const boxes = [...section.querySelectorAll(".scroll[id], .feedbox[id], pre[id]")];
+    const scrolled = boxes.map((box) => [box.id, box.scrollLeft, box.scrollTop]);
     const refresh = (changes) => {
       Object.assign(state, changes);
       inPlace(() => draw(part));
@@ -97,9 +98,6 @@
     );
     section.replaceChildren(made);
     amity.drawIn(section);
-    for (const details of section.querySelectorAll("details[id]")) {
-      details.addEventListener("toggle", () => (state.open[details.id] = details.open));
-    }
     for (const [key, left, top] of scrolled) document.getElementById(key)?.scrollTo(left, top);
     const again = id && document.getElementById(id);
     const target = again?.matches("[tabindex], button, select, input") ? again : again?.querySelector("summary, svg");
