@@ -161,6 +161,7 @@ def _bin(case: Case) -> str | None:
 
 def _flagged(kind: str, cases: Sequence[Case], size: Callable[[Case], str | None]) -> None:
     rates: dict[str, dict[int, Rate]] = defaultdict(lambda: defaultdict(Rate))
+    points: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])  # of harm: flagged, and all
     for case in cases:
         name = size(case) if case.kind == kind else None
         if name is None:
@@ -168,10 +169,9 @@ def _flagged(kind: str, cases: Sequence[Case], size: Callable[[Case], str | None
         for n in case.seen:
             flagged = judged(case, n) == "better alone"
             rates[name][n].add(flagged)
-            rates["all"][n].add(flagged)
-    order = sorted(rates, key=lambda name: float(name.split()[0]) if name != "all" else 1e9)
-    table(
-        f"Harm that is flagged, {kind}",
-        ["true harm", *(f"{n}" for n in SIZES)],
-        ([name, *(str(rates[name][n]) for n in SIZES)] for name in order),
-    )
+            points[n][0] -= flagged * case.points
+            points[n][1] -= case.points
+    order = sorted(rates, key=lambda name: float(name.split()[0]))
+    rows = [[name, *(str(rates[name][n]) for n in SIZES)] for name in order]
+    of_all = ["of all points of harm", *(f"{100 * points[n][0] / points[n][1]:.1f} %" for n in SIZES if points[n][1])]
+    table(f"Harm that is flagged, {kind}", ["true harm", *(f"{n}" for n in SIZES)], [*rows, of_all] if rows else [])

@@ -77,6 +77,7 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(reproduce.Runner, "run_missing", lambda *what: None)
     monkeypatch.setattr(cli_reproduce, "show", lambda *what: None)
     monkeypatch.setattr(cli_report, "report", lambda *what: None)
+    monkeypatch.setattr(cli_report, "write_pictures", lambda *what: None)
     monkeypatch.setattr(cli_report, "run_directories", lambda path: [])
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
     monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir, labels: None)

@@ -57,6 +57,14 @@ def test_the_verdicts_are_those_of_the_chosen_method(opened: Opener) -> None:
             assert text.endswith(told[name])
 
 
+def test_what_is_level_is_said_as_level(opened: Opener) -> None:
+    page = opened(a_view())
+    assert "may be chance: apple. Behind: fedavg and separate." in page.inner_text("#methods .lead")
+    standing = dict(zip(column(page, "methods-table", 0), column(page, "methods-table", 1), strict=True))
+    assert standing == {"fedamp": "best mean", "apple": "level", "fedavg": "behind", "separate": "behind"}
+    assert column(page, "methods-table", 0)[-1] == "separate"  # a reference, apart from the others
+
+
 def test_a_page_without_verdicts_says_what_to_do(opened: Opener) -> None:
     view = a_view(methods=("fedamp", "fedavg"))
     page = opened(view)

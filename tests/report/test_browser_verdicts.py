@@ -49,7 +49,7 @@ def expected(first: Array, second: Array) -> tuple[float, float, float]:
     middle = (won - lost) / n
     low = brentq(lambda at: statistic(won, lost, n, at) - Z, -1 + 1e-9, middle - 1e-9)
     high = brentq(lambda at: statistic(won, lost, n, at) + Z, middle + 1e-9, 1 - 1e-9)
-    noise = (Z * TRAINING) ** 2
+    noise = (Z * TRAINING["accuracy"]) ** 2
     points = 100 * middle
     return (
         points,

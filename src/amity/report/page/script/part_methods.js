@@ -30,10 +30,8 @@
     const best = view.methods.find((method) => method.best);
     if (!best) return "Nothing has been measured yet.";
     const score = amity.score(best.numbers.delivered?.mean, view);
-    const head = `The models of ${best.name} have the highest mean ${view.score.title}, ${score}.`.replace(
-      "highest",
-      view.score.better === "lower" ? "lowest" : "highest",
-    );
+    const extreme = view.score.better === "lower" ? "lowest" : "highest";
+    const head = `The models of ${best.name} have the ${extreme} mean ${view.score.title}, ${score}.`;
     const others = view.methods.filter((method) => !method.best);
     const level = others.filter((method) => method.level === true).map(({ name }) => name);
     const behind = others.filter((method) => method.level === false).map(({ name }) => name);
