@@ -38,9 +38,9 @@ def run_all(plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: st
     shows = api.Shows(watch=watched, fetching=shown_fetching, prepared=_told, stopped=_stopped)
     results = api.run_each(jobs, resume=resume, force=force, data_dir=data_dir, note=note, shows=shows)
     records = [result.record for result in results]  # and not the models of all
-    report.report(records, target / "report.html")
+    view = report.report(records, target / "report.html")
     if len(records) > 1:
-        report.write_results(records, target)
+        report.write_results(records, target, view["worth"])
 
 
 def _told(prepared: Sequence[Prepared]) -> None:
