@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from record.rounds_by_hand import CONFIG, FACTS, a_round, add_round, record_rounds, saved_at
-from report.browsing import started
 from watch.following import Follower
 from watch.watched_folders import EVIL, begin, finish, resume
 
@@ -18,12 +15,6 @@ from amity.watch.serving import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started() as browser:
-        yield browser
 
 
 def killed(recorder: Recorder) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from report.browsing import started
 from watch.following import Follower
 
 from amity.watch.serving import serving
@@ -26,12 +25,6 @@ RUN = (
     f"run fedamp --data digits --setting iid --clients 5 --model mlp --rounds {ROUNDS} --epochs {EPOCHS} --workers 1 "
     "--engine loop --drop 0.3 --seed 3"
 ).split()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started() as browser:
-        yield browser
 
 
 @contextmanager

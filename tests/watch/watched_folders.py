@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from record.rounds_by_hand import CONFIG, FACTS, MANIFEST, SILOS, models, record_rounds
-from signed_contracts import CONTRACT
+from signed_contracts import CONTRACT, NOW
 from sites import ADMIN
 
 from amity.federation.run_contract import sign, to_json
@@ -51,7 +51,7 @@ def a_hub(path: Path) -> Board:
     """A hub with one run, and the board of it."""
     path.mkdir()
     (path / "consortium.toml").write_text('name = "north"\n')
-    run = add_run(path, sign(CONTRACT, ADMIN.key_pem, ADMIN.pem))
+    run = add_run(path, sign(CONTRACT, ADMIN.key_pem, ADMIN.pem, NOW))
     board = Board(run.folder, new_status(CONTRACT.name, CONTRACT.invited, 8, "quorum", 2))
     board.write()
     return board
@@ -59,4 +59,4 @@ def a_hub(path: Path) -> Board:
 
 def plan_file() -> dict[str, object]:
     """What a silo keeps of a contract that it has agreed to, as far as a page reads it."""
-    return {"contract": to_json(sign(CONTRACT, ADMIN.key_pem, ADMIN.pem)), "silo": 0, "roster": [], "joined": []}
+    return {"contract": to_json(sign(CONTRACT, ADMIN.key_pem, ADMIN.pem, NOW)), "silo": 0, "roster": [], "joined": []}
