@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,12 @@ def test_records_that_are_read_again_have_the_same_verdicts(compared: tuple[Path
     path, comparison = compared
     again = [read(path / name) for name in ("fedavg", "heurfedamp", "separate")]
     assert worth_of(series_of(again))[0] == comparison.worth
+
+
+def test_the_example_of_the_guide() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    names: dict[str, Any] = {"amity": amity}
+    exec(code, names)
+    worth: WorthView = names["result"].worth
+    assert len(worth["silos"]) == 20 and worth["words"].startswith("Joining was worth it") and worth["chance"]
