@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from report.browsing import Opener, started
+from report.browsing import Opener
 from report.reported_runs import a_run
 
 from amity.record import Record
@@ -25,13 +25,6 @@ def records(tmp_path: Path) -> list[Record]:
         a_run(tmp_path / "two", "fedamp", [(9, 9, 9, 5), (8, 8, 8, 7)], weights),
         a_run(tmp_path / "three", "apple", [(7, 7, 7, 7)], -weights, finish=False),
     ]
-
-
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    """One browser for all tests of the page. It ends with them: its event loop would be in the way of others'."""
-    with started() as browser:
-        yield browser
 
 
 @pytest.fixture

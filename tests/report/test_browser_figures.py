@@ -95,7 +95,8 @@ def test_hovering_reads_out_every_method_at_a_round(opened: Opener) -> None:
 def test_every_picture_is_read_with_the_keyboard(opened: Opener) -> None:
     view = a_view()
     page = opened(view)
-    for figure, key in (("differences", "ArrowDown"), ("silos", "ArrowRight"), ("weights", "ArrowRight")):
+    pictures = ("differences", "ArrowDown"), ("silos", "ArrowRight"), ("weights", "ArrowRight"), ("ties", "ArrowRight")
+    for figure, key in (*pictures, ("traffic", "ArrowDown"), ("holdings", "ArrowRight"), ("curves", "Home")):
         page.focus(f"#{figure} svg")
         page.keyboard.press(key)
         assert page.locator(f"#{figure} .tip").is_visible() and page.inner_text("#said").strip()

@@ -103,6 +103,12 @@ def test_nothing_is_wider_than_the_screen(opened: Opener, width: int, view: View
     assert page.evaluate(wide) == []
 
 
+def test_every_verdict_is_seen_beside_its_picture(opened: Opener) -> None:
+    page = opened(a_view(20, 3))
+    wide, seen = page.locator("#verdicts-box").evaluate("(box) => [box.scrollWidth, box.clientWidth]")
+    assert wide <= seen
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 def test_names_do_not_lie_on_each_other(opened: Opener, width: int) -> None:
     """Along every edge of every picture: no two texts that stand upright overlap."""

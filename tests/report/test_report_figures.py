@@ -83,6 +83,13 @@ def test_ties_that_stand_out_by_hand() -> None:
     assert [value for _, _, value in found] == pytest.approx([0.9, 0.4], abs=1e-4)
 
 
+def test_equal_ties_do_not_all_come_from_the_first_silos() -> None:
+    """Sixty silos in two camps that listen to their own alike: everybody's one tie is to the next of its camp."""
+    camps = np.equal.outer(np.arange(60) % 2, np.arange(60) % 2) / 30
+    found = tables.strongest(packed(camps[None], [1]))
+    assert sorted((giver, receiver) for giver, receiver, _ in found) == sorted(((to + 2) % 60, to) for to in range(60))
+
+
 def test_a_uniform_matrix_is_pale_and_a_tie_is_dark() -> None:
     for m in (2, 4, 20, 100):
         even = weight_colours(np.full((m, m), 1 / m))

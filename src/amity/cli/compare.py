@@ -20,6 +20,7 @@ from amity.cli.flags import (
     with_run_options,
 )
 from amity.cli.progress import begin
+from amity.cli.watch import Watch
 from amity.config.run import ALONE, REFERENCES, seed_directory
 from amity.errors import InputError
 
@@ -39,6 +40,7 @@ def compare_command(
     data_dir: DataDir = None,
     seeds: Seeds = None,
     alone: Alone = True,
+    watch: Watch = False,
     given: dict[str, str],
 ) -> None:
     """Run several methods on the same federation; prints a table, writes the runs and report.html.
@@ -70,4 +72,4 @@ def compare_command(
             beside = target / ALONE if seed is None else seed_directory(target / ALONE, seed)
             own = plan.config_of(None, beside) if resume else {}
             planned.append((plan.alone_run(runs[0], flags, file, {**begun, ALONE: own}), beside))
-    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir)
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, watch=watch)

@@ -21,6 +21,7 @@ from amity.cli.flags import (
     with_run_options,
 )
 from amity.cli.progress import begin
+from amity.cli.watch import Watch
 from amity.config.run import ALONE, ALONE_FOLDER, REFERENCES, seed_directory
 from amity.errors import InputError
 
@@ -40,6 +41,7 @@ def run_command(
     data_dir: DataDir = None,
     seeds: Seeds = None,
     alone: Alone = True,
+    watch: Watch = False,
     given: dict[str, str],
 ) -> None:
     """Run one method, and every silo alone beside it; writes a run directory with models, record and report.
@@ -66,4 +68,4 @@ def run_command(
             beside = target / ALONE_FOLDER if seed is None else seed_directory(target / ALONE_FOLDER, seed)
             begun = {name: own, ALONE: plan.config_of(None, beside) if resume else {}}
             planned.append((plan.alone_run(planned[-1][0], flags, file, begun), beside))
-    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir)
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, watch=watch)

@@ -19,7 +19,8 @@ Rows = list[list[Cell]]
 Floats = npt.NDArray[np.float64]
 
 STEPS, UNDEFINED = 65534, 65535  # of `WeightsView.codes`
-TIE, TIES = 1.5, 3  # a tie that stands out is this many even shares; at most so many for a silo
+TIE = 1.5  # even shares that a tie has which stands out
+FEW = 40  # silos of which three ties each can be followed; of more, one
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -135,14 +136,18 @@ def weights(view: View, found: WeightsView) -> Rows:
 
 
 def strongest(found: WeightsView) -> list[tuple[int, int, float]]:
-    """Return giver, receiver and weight of the ties that stand out in the last round, strongest first."""
+    """Return giver, receiver and weight of the ties that stand out in the last round, strongest first.
+
+    Of equal ones the nearest givers are taken: the first silos would look as if everybody listened to them.
+    """
     matrix = last_weights(found)
     m = len(matrix)
+    most = 3 if m <= FEW else 1
     ties = []
     for receiver, row in enumerate(matrix):
         own = [(giver, receiver, float(value)) for giver, value in enumerate(row) if giver != receiver]
         clear = [tie for tie in own if tie[2] * m >= TIE]
-        ties += sorted(clear, key=lambda tie: -tie[2])[:TIES]
+        ties += sorted(clear, key=lambda tie: (-tie[2], (tie[0] - tie[1]) % m))[:most]
     return sorted(ties, key=lambda tie: -tie[2])
 
 

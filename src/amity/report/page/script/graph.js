@@ -16,6 +16,7 @@
     const drawing = amity.picture(width, side, { tabindex: "0" });
     const curves = svg("g");
     drawing.append(curves);
+    const thin = names.length > NAMED ? 0.5 : 1;
     const top = Math.max(...ties.map(({ value }) => value), 1e-9);
     const paths = ties.map((tie) => {
       const [from, to] = [at(tie.giver, radius - 8), at(tie.receiver, radius - 9)];
@@ -23,9 +24,9 @@
       const line = svg("path", {
         class: "tie",
         d: `M${point(from)}Q${point(bend)} ${point(towards(to, bend, 5))}`,
-        "stroke-width": 0.8 + 2.6 * (tie.value / top),
+        "stroke-width": (0.8 + 2.6 * (tie.value / top)) * thin,
       });
-      const head = arrow(to, bend, 5 + 3 * (tie.value / top));
+      const head = arrow(to, bend, (5 + 3 * (tie.value / top)) * thin);
       const both = svg("g", { class: "tie", opacity: 0.35 + 0.6 * (tie.value / top) }, line, head);
       curves.append(both);
       return both;

@@ -180,7 +180,7 @@
     const graph = amity.figure({
       id: "ties",
       title: "The ties that stand out",
-      note: "An arrow goes from the silo that gives to the one that takes: at least one and a half times an even share, at most three for each silo. The size of a dot is the size of a silo.",
+      note: `An arrow goes from the silo that gives to the one that takes: at least one and a half times an even share, at most ${amity.tiesOf(m) === 1 ? "one" : "three"} for each silo. The size of a dot is the size of a silo.`,
       alt: () => `Graph of the strongest ties in round ${round()}: ${tieWords(ties(), names)}`,
       draw: (width, frame) =>
         amity.graph({

@@ -3,6 +3,7 @@
 ((amity) => {
   const UNDEFINED = 65535; // a silo that was not asked
   const STEPS = 65534;
+  const STANDS_OUT = 1.5; // even shares
   const known = new WeakMap(); // a view's weights -> its codes, decoded once
 
   function codes(weights) {
@@ -38,22 +39,30 @@
 
   /**
    * Return the ties that stand out, strongest first: a giver other than the receiver itself, well above the even share
-   * 1/m that it would have if everybody were listened to alike; at most three for a receiver.
+   * 1/m that it would have if everybody were listened to alike. Of equal ones the nearest givers are taken: the first
+   * silos of the list would look as if everybody listened to them.
    */
-  function strongest(weights, place, least = 1.5, most = 3) {
+  function strongest(weights, place) {
     const size = weights.given.length;
+    const most = tiesOf(size);
     const weight = matrix(weights, place);
+    const away = ({ receiver, giver }) => (giver - receiver + size) % size;
     const ties = [];
     for (let receiver = 0; receiver < size; receiver += 1) {
       const own = [];
       for (let giver = 0; giver < size; giver += 1) {
         const value = giver === receiver ? null : weight(receiver, giver);
-        if (value !== null && value * size >= least) own.push({ receiver, giver, value });
+        if (value !== null && value * size >= STANDS_OUT) own.push({ receiver, giver, value });
       }
-      ties.push(...own.sort((a, b) => b.value - a.value).slice(0, most));
+      ties.push(...own.sort((a, b) => b.value - a.value || away(a) - away(b)).slice(0, most));
     }
     return ties.sort((a, b) => b.value - a.value);
   }
 
-  Object.assign(amity, { matrix, placeOf, strongest });
+  /** Return how many ties are shown of each silo: of many silos one, or nobody could follow them. */
+  function tiesOf(silos) {
+    return silos <= 40 ? 3 : 1;
+  }
+
+  Object.assign(amity, { matrix, placeOf, strongest, tiesOf });
 })(window.amity);
