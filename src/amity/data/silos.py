@@ -37,6 +37,7 @@ class Silos:
     participation: float = 1.0  # the share of silos sampled in each round, unless a run says otherwise
     label: str = ""  # the column of the labels, where the data are tables with named columns
     features: tuple[str, ...] = ()  # and those of the features
+    pixels: bool = False  # whether whole numbers 0 to 255 were taken for pixels, and scaled to -1 to 1
 
     @property
     def columns(self) -> str:

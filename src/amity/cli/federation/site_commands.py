@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from amity.cli.flags import with_log_options
+from amity.cli.predict import AsJson, Keep, show
 
 SiteFolder = Annotated[Path, typer.Argument(metavar="SITE", help="the silo's folder", show_default=False)]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="the run's name", show_default=False)]
@@ -29,13 +30,15 @@ def predict_command(
     out: Annotated[Path, typer.Option("--out", metavar="OUT.csv", help="where the predictions go")] = Path(
         "predictions.csv"
     ),
+    keep: Keep = None,
+    as_json: AsJson = False,
 ) -> None:
     """Use the silo's personal model: a prediction for each example of FILE, with probabilities."""
-    from amity.site.predict import predict, write_csv
+    from amity.predicting.writing import check_target
+    from amity.site.predict import predict
 
-    found = predict(site, run, file)
-    write_csv(found, out)
-    print(f"{len(found.values)} predictions in {out}")
+    check_target(out, file)
+    show(predict(site, run, file, keep or ()), out, as_json=as_json)
 
 
 def verdict_command(site: SiteFolder, run: RunName) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def header(path: Path) -> list[str]:
     """Return the names of the columns, as the file spells them."""
-    with _rows(path) as reader:
+    with rows(path) as reader:
         return next(reader, [])
 
 
@@ -40,7 +40,7 @@ def read(path: Path, columns: Columns, budget: MemoryBudget) -> Part:
     """Return the examples of a csv file: features [n, d] as float32, and labels [n] as text."""
     numbers, labels = array("d"), []
     width = numbers.itemsize * len(columns.features)
-    with _rows(path) as reader:
+    with rows(path) as reader:
         next(reader, [])  # the header
         for row in reader:
             if row:
@@ -56,7 +56,7 @@ def read(path: Path, columns: Columns, budget: MemoryBudget) -> Part:
 
 
 @contextmanager
-def _rows(path: Path) -> Iterator[Reader]:
+def rows(path: Path) -> Iterator[Reader]:
     """Open a csv file and give its rows; errors on the way name the file."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:

@@ -21,7 +21,7 @@ BYTES = 8 + NUMBER  # per number: pyarrow still holds it while numpy has its cop
 
 
 @contextmanager
-def _opened(path: Path, words: tuple[str, ...] = ()) -> Iterator[Any]:
+def opened(path: Path, words: tuple[str, ...] = ()) -> Iterator[Any]:
     """Open a parquet file, reading its directory only; the columns in `words` will hold each different word once."""
     try:
         import pyarrow as pa
@@ -37,13 +37,13 @@ def _opened(path: Path, words: tuple[str, ...] = ()) -> Iterator[Any]:
 
 def header(path: Path) -> list[str]:
     """Return the names of the columns, as the file spells them."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return list(file.schema_arrow.names)
 
 
 def weigh(path: Path, columns: Columns, budget: MemoryBudget) -> None:
     """Take the memory for the columns that are read, at least as numbers: repeated zeros take no space in the file."""
-    with _opened(path) as file:
+    with opened(path) as file:
         _check_types(file.schema_arrow, columns, path)
         directory, names = file.metadata, file.schema_arrow.names
         read = {names[place] for place in (columns.label, *columns.features)}
@@ -57,13 +57,13 @@ def _check_types(schema: Any, columns: Columns, path: Path) -> None:
     """Refuse columns that hold neither numbers nor labels, before any of them is read."""
     for place in (columns.label, *columns.features):
         kind, name = schema.field(place).type, columns.header[place]
-        if place == columns.label and not (_is_number(kind) or _is_word(kind)):
+        if place == columns.label and not (is_number(kind) or _is_word(kind)):
             raise InputError(f"{path}, {name}: must be numbers or words, found {kind}: convert it")
-        if place != columns.label and not _is_number(kind):
+        if place != columns.label and not is_number(kind):
             raise InputError(f"{path}, {name} must be numbers, found {kind}: encode it, or {leave_out(name)}")
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
     return _is_any(kind, "boolean", "integer", "floating")
 
 
@@ -88,10 +88,10 @@ def read(path: Path, columns: Columns, budget: MemoryBudget) -> Part:
 
 def _arrays(path: Path, columns: Columns, budget: MemoryBudget) -> tuple[npt.NDArray[np.float64], Written]:
     kept = sorted((columns.label, *columns.features))
-    with _opened(path) as file:
+    with opened(path) as file:
         names = file.schema_arrow.names
         worded = (names[columns.label],) if _is_word(file.schema_arrow.field(columns.label).type) else ()
-    with _opened(path, worded) as file:
+    with opened(path, worded) as file:
         table = file.read(columns=[names[place] for place in kept])
     if not table.num_rows:
         raise InputError(f"{path} must have one row per example, found none: add some")

@@ -60,6 +60,7 @@ def deal(source: Source, setting: str, clients: int | None, seed: int) -> Silos:
         entry.participation,
         source.label,
         source.features,
+        pixels=True,
     )
 
 
