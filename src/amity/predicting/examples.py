@@ -46,7 +46,7 @@ def read_examples(path: Path, facts: ModelFacts, keep: Sequence[str] = ()) -> Ex
     suffix = path.suffix.lower()
     if keep and (path.is_dir() or suffix not in silo_file.TABLES):
         raise InputError(f"--keep takes columns of a csv or parquet table, {path} is none: leave it out")
-    if not path.exists():
+    if suffix in (*images.SUFFIXES, *silo_file.SUFFIXES) and not path.exists():
         raise InputError(f"{path} must be a file or folder of examples, there is none: check the path")
     if path.is_dir() or suffix in images.SUFFIXES:
         found = _from_images(path, facts)
