@@ -19,7 +19,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from amity.contract import Model
 from amity.errors import InputError
+from amity.learn.task import Task
 from amity.predicting.card import card_of, references
 from amity.predicting.onnx import export_onnx
 from amity.predicting.program import COUNTS, check_equal, inputs_like, program_of
@@ -51,16 +53,22 @@ def kind_of(word: str) -> Kind:
 
 
 def export(result: Result, silo: str, to: Kind, out: Path | None = None) -> Exported:
-    """Write a silo's personal model; without `out`, under the silo's name in the current folder."""
+    """Write a silo's personal model of a run; without `out`, under the silo's name in the current folder."""
     held = result.held(silo)
-    facts = held.facts(silo)
     place = out if out is not None else Path(file_names(result.record.silos)[silo] + SUFFIXES[to])
-    _check(place, result, to)
-    if to == "card":
-        with writing(place):
-            replace(place, card_of(result.record, silo, references(result.record)).encode())
-        return Exported(place, "what the model is, how good it is and what it is not for")
-    model, task = held.model(silo), held.task(silo)
+    if to != "card":
+        return export_model(held.facts(silo), held.task(silo), held.model(silo), to, place, result.record.path)
+    _check(place, to)
+    with writing(place):
+        replace(place, card_of(result.record, silo, references(result.record)).encode())
+    return Exported(place, "what the model is, how good it is and what it is not for")
+
+
+def export_model(facts: ModelFacts, task: Task, model: Model, to: Kind, place: Path, source: Path) -> Exported:
+    """Write a model. `source`: the folder that it comes from, in which nothing is overwritten."""
+    _check(place, to)
+    if source.resolve() in place.resolve().parents:
+        raise InputError(f"--out must not lie in the run's own directory, got {place}: give another --out")
     notes = json.dumps(shared(facts), ensure_ascii=False)
     if to == "safetensors":
         with writing(place), replacing(place) as temporary:
@@ -77,19 +85,20 @@ def shared(facts: ModelFacts) -> dict[str, object]:
     return {key: value for key, value in facts.items() if key != "seen"}
 
 
-def _check(place: Path, result: Result, to: Kind) -> None:
+def _check(place: Path, to: Kind) -> None:
     ending = SUFFIXES[to]
     if place.suffix.lower() != ending:
         raise InputError(f"--out must end in {ending} for --to {to}, got {place}: name it {place.stem}{ending}")
-    run = result.record.path.resolve()
-    if to != "card" and run in place.resolve().parents:
-        raise InputError(f"--out must not lie in the run's own directory, got {place}: give another --out")
 
 
 def _export_torch(facts: ModelFacts, program: nn.Module, notes: str, out: Path) -> str:
     """Write a program for `torch.export.load`, tried as it was written."""
     batch, buffer = ({0: torch.export.Dim("n")},), io.BytesIO()
-    exported = torch.export.export(program, (inputs_like(facts, 2),), dynamic_shapes=batch)
+    try:
+        exported = torch.export.export(program, (inputs_like(facts, 2),), dynamic_shapes=batch)
+    except (RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(f"torch cannot export this model ({reason[:200]}): export --to safetensors") from error
     torch.export.save(exported, buffer, extra_files={EXTRA: notes})
     again = torch.export.load(io.BytesIO(buffer.getvalue())).module()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What an organisation does with its own results: predict, leave, verdict."""
+"""What an organisation does with its own results: predict, export, verdict, leave."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="the run's name", sh
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command("predict")(with_log_options(predict_command))
+    app.command("export")(with_log_options(export_command))
     app.command("verdict")(with_log_options(verdict_command))
     app.command("leave")(with_log_options(leave_command))
 
@@ -39,6 +40,22 @@ def predict_command(
 
     check_target(out, file)
     show(predict(site, run, file, keep or ()), out, as_json=as_json)
+
+
+def export_command(
+    site: SiteFolder,
+    run: RunName,
+    to: Annotated[str, typer.Option("--to", metavar="KIND", help="safetensors, torch or onnx", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="file to write; else the run's name in this folder")
+    ] = None,
+) -> None:
+    """Write the silo's personal model for its own programs: its weights, a torch program, or ONNX."""
+    from amity.predicting.export import kind_of
+    from amity.site.predict import export
+
+    done = export(site, run, kind_of(to), out)
+    print(f"{done.path}: {done.words}")
 
 
 def verdict_command(site: SiteFolder, run: RunName) -> None:
