@@ -131,6 +131,7 @@ def _agreed(roster: Sequence[Member]) -> tuple[tuple[int, ...], int]:
 def _task(run: Run, shape: tuple[int, ...], classes: int, model: Builds | None) -> tuple[str, Task]:
     """The model's name, and the task of learning it."""
     start: Mapping[str, Tensor] | None = None if run.init_from == "none" else _weights(run.init_from)
+    make: Callable[[], nn.Module]
     if model is None:
         name = models.resolve(run.model, shape)
         make = models.make(name, shape, classes or 1)

@@ -508,7 +508,7 @@ def test_an_interrupted_run_is_resumed_by_another_engine(tmp_path: Path) -> None
     assert len(lines) == 1
     resumed = amity.run(amity.Run("fedamp", engine="loop", **how), at, out=tmp_path / "run", resume=True)
     whole = amity.run(amity.Run("fedamp", engine="loop", **how), at)
-    assert all(same(resumed._models[name], whole._models[name]) for name in whole._models)
+    assert all(same(resumed.held(name).model(name), whole.held(name).model(name)) for name in whole.record.silos)
     assert len(resumed.lines) == 3
 
 

@@ -37,11 +37,18 @@ def program(name: str) -> tuple[ModelFacts, nn.Module]:
     shape, classes = MODELS[name]
     listed = "mlr" if name == "quantities" else name
     task = Task(make(listed, shape, classes or 1), shape, classes)
-    facts: ModelFacts = {
-        **{"silo": "north", "method": "fedavg", "model": listed, "round": 1, "shape": list(shape)},
-        **{"labels": [str(place) for place in range(classes)] if classes else None, "features": None},
-        **{"pixels": True, "scale": [40.0, 10.0], "seen": [-1.0, 1.0]},
-    }  # type: ignore[typeddict-item]
+    facts = ModelFacts(
+        silo="north",
+        method="fedavg",
+        model=listed,
+        round=1,
+        shape=list(shape),
+        labels=[str(place) for place in range(classes)] if classes else None,
+        features=None,
+        pixels=True,
+        scale=[40.0, 10.0],
+        seen=[-1.0, 1.0],
+    )
     return facts, program_of(facts, task, task.init(torch.Generator().manual_seed(1)))
 
 

@@ -62,7 +62,7 @@ def test_json_for_programs_and_the_label_is_compared(amity: Amity, clinics: Path
         "ill",
         None,
     ]
-    assert found["agreement"]["count"] == 2 and found["agreement"]["accuracy"] == 50
+    assert found["agreement"]["rows"] == 2 and found["agreement"]["accuracy"] == 50
     assert set(found["predictions"][0]["probabilities"]) == {"ill", "well"}
     shown = amity("predict", clinics, "--silo", "north", "--data", "new.csv").out
     assert "accuracy 50.0 % on 2 rows with a label (95 % interval 9.5 to 90.5, Wilson)" in shown

@@ -129,7 +129,7 @@ def _from_npz(path: Path, facts: ModelFacts) -> Examples:
 
 def _written(y: Written) -> list[Any]:
     if not is_text(y):
-        return y.tolist()
+        return list(y.tolist())
     return [label.decode(errors="replace") if isinstance(label, bytes) else str(label) for label in y.tolist()]
 
 

@@ -27,14 +27,14 @@ Truth = tuple[str | None, ...] | tuple[float | None, ...]
 class Agreement(NamedTuple):
     """How right a model was about examples whose labels are known."""
 
-    count: int  # examples with a label
+    rows: int  # examples with a label
     accuracy: float | None = None  # in percent, of classes
     interval: Interval | None = None  # Wilson's, at 95 %, in percent
     r2: float | None = None  # in percent, of quantities; None where all labels are equal
     error: float | None = None  # the mean absolute error of quantities, in their own unit
 
     def __str__(self) -> str:
-        rows = f"{self.count} row{'s' * (self.count != 1)} with a label"
+        rows = f"{self.rows} row{'s' * (self.rows != 1)} with a label"
         if self.interval is not None:
             low, high = self.interval
             return f"accuracy {self.accuracy:.1f} % on {rows} (95 % interval {low:.1f} to {high:.1f}, Wilson)"
