@@ -2,7 +2,7 @@
 
 The types of contents.py are turned into shapes once, and values are held against these. A shape is a type; a set of
 types; None; a tuple of alternatives; a list with the shape of every item; a dict with the shapes of some keys, those
-that begin with "?" being optional; `Each`, of a dict with any keys; or `OneOf` some words.
+that begin with "?" being optional; `Each`, of a dict with any keys; `OneOf` some words; or `Anything`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ class Each(NamedTuple):
     of: Any
 
 
+class Anything(NamedTuple):
+    """A value that somebody else knows how to read."""
+
+
 class OneOf(NamedTuple):
     """A text that is one of these words."""
 
@@ -56,6 +60,8 @@ def shape_of(hint: Any) -> Any:
         return _any_of([shape_of(alternative) for alternative in inner])
     if origin is Literal:
         return OneOf(inner)
+    if hint is Any:
+        return Anything()
     if hint is float:
         return NUMBER  # 1.0 may stand in a file as 1
     if hint in (int, str, bool, NoneType):
@@ -86,6 +92,8 @@ def fits(value: Any, shape: Any) -> bool:
     """Return whether a value has a shape."""
     if isinstance(shape, Each):
         return isinstance(value, dict) and all(fits(item, shape.of) for item in value.values())
+    if isinstance(shape, Anything):
+        return True
     if isinstance(shape, OneOf):
         return isinstance(value, str) and value in shape.words
     if isinstance(shape, tuple):
