@@ -52,7 +52,12 @@ def program(name: str) -> tuple[ModelFacts, nn.Module]:
     return facts, program_of(facts, task, task.init(torch.Generator().manual_seed(1)))
 
 
-@pytest.mark.parametrize("name", MODELS)
+QUICK = ("cnn", "quantities")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in MODELS]
+)
 def test_onnxruntime_says_what_the_model_says(name: str, tmp_path: Path) -> None:
     runtime, onnx = pytest.importorskip("onnxruntime"), pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,10 +17,12 @@ from amity.cli.flags import DataDir, Json, joined, with_log_options
 from amity.cli.progress import shown_fetching
 from amity.config.options import fields_of, parse
 from amity.config.run import Run
-from amity.errors import InputError
+from amity.errors import InputError, InputErrors, several
 
 if TYPE_CHECKING:
     from amity.data import Source
+    from amity.data.schema.account import ColumnAccount
+    from amity.data.schema.table_schema import TableSchema
     from amity.data.sets.entry import SourceEntry
 
 app = typer.Typer(
@@ -38,6 +40,20 @@ Dropped = Annotated[
     list[str] | None,
     typer.Option("--drop-column", metavar="COLUMN", help="column of such tables to leave out; may be repeated"),
 ]
+Schema = Annotated[
+    str, typer.Option("--schema", metavar="FILE", help="schema file that says what each column of such tables is")
+]
+SCHEMA = str(fields_of(Run)["schema"].default)
+Scale = Annotated[
+    str, typer.Option("--scale", metavar="auto|none", help="whether numbers of such tables are scaled, over all silos")
+]
+SCALE = str(fields_of(Run)["scale"].default)
+TestFraction = Annotated[
+    str, typer.Option("--test-fraction", metavar="X", help="held out by silos of folder:PATH and heart")
+]
+TEST_FRACTION = str(fields_of(Run)["test_fraction"].default)
+Seed = Annotated[str, typer.Option("--seed", metavar="N", help="seed of the split")]
+SEED = str(fields_of(Run)["seed"].default)
 NAMED = 20  # classes that are told by name
 
 _log = logging.getLogger("amity.cli")
@@ -123,6 +139,8 @@ def verify_command(
     labels: Labels = LABELS,
     label: Label = LABEL,
     dropped: Dropped = None,
+    schema: Schema = SCHEMA,
+    scale: Scale = SCALE,
     data_dir: DataDir = None,
 ) -> None:
     """Check the files at hand against what was published.
@@ -134,7 +152,81 @@ def verify_command(
 
     _entries([name for name in names or [] if not name.startswith(FOLDER)])
     at_hand = names or [name for name, entry in SOURCES.items() if entry.find(data_dir)]
-    _verify(at_hand, data_dir, tables_of(labels, label, dropped))
+    _verify(at_hand, data_dir, tables_of(labels, label, dropped, schema=schema, scale=scale))
+
+
+@app.command("schema")
+@with_log_options
+def schema_command(
+    folder: Annotated[str, typer.Argument(metavar="folder:PATH", help="silos that are tables", show_default=False)],
+    labels: Labels = LABELS,
+    label: Label = LABEL,
+    dropped: Dropped = None,
+    schema: Schema = SCHEMA,
+    scale: Scale = SCALE,
+    test_fraction: TestFraction = TEST_FRACTION,
+    seed: Seed = SEED,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE", help="TOML file to write the schema to, for --schema")
+    ] = None,
+) -> None:
+    """Show what each column of one's own tables is, and what is done with it.
+
+    Silos agree on it by small summaries of their training rows. With --out, it becomes a file to edit and to share.
+    """
+    wanted = {"data": folder, "schema": schema, "scale": scale, "test_fraction": test_fraction, "seed": seed}
+    _schema(tables_of(labels, label, dropped, **wanted), out)
+
+
+def _schema(run: Run, out: str | None) -> None:
+    from amity.data.sets.load import survey
+
+    _log.info("reading %s", run.data)
+    found = survey(
+        run.data,
+        seed=run.seed,
+        test_fraction=run.test_fraction,
+        labels=run.labels,
+        label=None if run.label == LABEL else run.label,
+        drop=run.dropped,
+        schema=None if run.schema == SCHEMA else run.schema,
+        scale=run.scale,
+    )
+    print(account_table(found.account))
+    for note in found.notes:
+        if not note.startswith("left out"):  # which the table says
+            print(f"note: {note}")
+    for conflict in found.conflicts:
+        print(f"to be decided: {conflict}")
+    if out is not None:
+        _write_schema(found.schema, out)
+
+
+def _write_schema(schema: TableSchema, out: str) -> None:
+    from pathlib import Path
+
+    from amity.data.schema.schema_file import schema_text
+    from amity.record.files import replace
+
+    try:
+        replace(Path(out), schema_text(schema).encode())
+    except OSError as error:
+        raise InputError(f"cannot write {out} ({error.strerror or error}): choose another place") from None
+    print(f"wrote {out}: edit it, then give it with --schema {out}")
+
+
+def account_table(account: Sequence[ColumnAccount]) -> str:
+    """Return what is done with each column as a table of text."""
+    rows = [("column", "kind", "missing", "what is done", "why")]
+    for one in account:
+        share = "" if one["missing"] is None else f"{one['missing']:.0%}" if one["missing"] else "-"
+        rows.append((_short(one["column"]), one["kind"], share, _short(one["done"], 70), one["why"]))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _short(text: str, most: int = 30) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def tables_of(labels: str, label: str, dropped: list[str] | None, **more: str) -> Run:
@@ -148,7 +240,6 @@ def tables_of(labels: str, label: str, dropped: list[str] | None, **more: str) -
 def _verify(names: list[str], data_dir: str | None, run: Run) -> None:
     from amity.data import SOURCES, load
 
-    label = None if run.label == LABEL else run.label
     if not names:
         print("no files are at hand: see `amity data list`")
     wrong = []
@@ -159,14 +250,23 @@ def _verify(names: list[str], data_dir: str | None, run: Run) -> None:
             continue
         _log.info("reading %s%s", name, f" from {found.paths[0].parent}" if found else "")
         try:
-            source = load(name, data_dir, labels=run.labels, label=label, drop=run.dropped, cached=False)
+            source = load(
+                name,
+                data_dir,
+                labels=run.labels,
+                label=None if run.label == LABEL else run.label,
+                drop=run.dropped,
+                schema=None if run.schema == SCHEMA else run.schema,
+                scale=run.scale,
+                cached=False,
+            )
         except InputError as error:
-            wrong.append(str(error))
+            wrong += error.lines if isinstance(error, InputErrors) else [str(error)]
             continue
         how = "" if found is None else ", checksum right" if found.summed else ", structure right (no checksum)"
         print(f"{name}: {_told(source, how)}")
     if wrong:
-        raise InputError("; ".join(wrong))
+        raise several(wrong)
 
 
 def _told(source: Source, how: str) -> str:
@@ -180,6 +280,8 @@ def _told(source: Source, how: str) -> str:
     lines = [f"{counts}, {kind}{how}"]
     if source.features:
         lines.append(f"  {told(source.label, source.features)}")
+    if source.account:
+        lines += [f"  {line}" for line in account_table(source.account).splitlines()]
     notes = deal(source, "natural", None, 0).notes if source.silos else source.notes
     lines += [f"  note: {note}" for note in notes]
     if source.labels:  # ill beside Ill, or a column that nobody meant, shows here

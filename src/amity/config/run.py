@@ -90,6 +90,17 @@ class Run:
         deals=True,
         repeatable=True,
     )
+    schema: str = option(
+        "none",
+        "schema file that says what each column of such tables is (see `amity data schema`); none: the silos agree on "
+        "one by summaries of their training rows",
+        deals=True,
+    )
+    scale: Literal["auto", "none"] = option(
+        "auto",
+        "numbers of such tables less their mean over their deviation, over all silos; none: as they are",
+        deals=True,
+    )
     model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18; auto picks by the data")
     rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY, on_resume="grow")
     epochs: int = _borrowed("epochs")

@@ -26,7 +26,7 @@ from amity.data.schema.examples import as_features
 from amity.data.schema.labels import Written, is_text
 from amity.data.source import scale_pixels
 from amity.errors import InputError
-from amity.predicting.table import header, read_table, require
+from amity.predicting.table import features_of, header, require, schema_in, words_of
 from amity.record.contents import ModelFacts
 
 FILE = "file"  # the column that names image files
@@ -86,20 +86,23 @@ def fitting(x: Tensor, facts: ModelFacts, where: str) -> Tensor:
 
 
 def _from_table(path: Path, facts: ModelFacts, keep: Sequence[str]) -> Examples:
-    names = header(path)
+    names, schema = header(path), schema_in(facts)
     label = _label(names, facts)
     wanted = facts["features"] or [name for name in names if name != label and name not in keep]
+    if schema is not None:
+        wanted = [column.name for column in schema.used]
     if not names or not wanted:
         raise InputError(f"{path} must have a header with the columns of the model, found none: add one")
     require(path, names, wanted, "the columns of the model")
     require(path, names, keep, "what --keep names")
     words = list(dict.fromkeys([*keep, *([] if label is None else [label])]))
-    table = read_table(path, wanted, words)
+    x = features_of(path, names, wanted, schema)
+    written = words_of(path, words)
     unused = [name for name in names if name not in (*wanted, *words)]
     return Examples(
-        as_features(torch.from_numpy(table.numbers), f"{path}:"),
-        None if label is None else table.words[label],
-        {name: table.words[name] for name in keep},
+        x,
+        None if label is None else written[label],
+        {name: written[name] for name in keep},
         (f"left out, not used by the model: {', '.join(unused)}",) if unused else (),
     )
 

@@ -24,7 +24,7 @@ from amity.errors import InputError
 from amity.learn.task import Task
 from amity.predicting.card import card_of, references
 from amity.predicting.onnx import export_onnx
-from amity.predicting.program import COUNTS, check_equal, inputs_like, program_of
+from amity.predicting.program import COUNTS, check_equal, inputs_like, program_of, quiet_torch
 from amity.predicting.target import writing
 from amity.record import file_names
 from amity.record.checkpoint import apart
@@ -94,13 +94,14 @@ def _check(place: Path, to: Kind) -> None:
 def _export_torch(facts: ModelFacts, program: nn.Module, notes: str, out: Path) -> str:
     """Write a program for `torch.export.load`, tried as it was written."""
     batch, buffer = ({0: torch.export.Dim("n")},), io.BytesIO()
-    try:
-        exported = torch.export.export(program, (inputs_like(facts, 2),), dynamic_shapes=batch)
-    except (RuntimeError, TypeError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise InputError(f"torch cannot export this model ({reason[:200]}): export --to safetensors") from error
-    torch.export.save(exported, buffer, extra_files={EXTRA: notes})
-    again = torch.export.load(io.BytesIO(buffer.getvalue())).module()
+    with quiet_torch():
+        try:
+            exported = torch.export.export(program, (inputs_like(facts, 2),), dynamic_shapes=batch)
+        except (RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise InputError(f"torch cannot export this model ({reason[:200]}): export --to safetensors") from error
+        torch.export.save(exported, buffer, extra_files={EXTRA: notes})
+        again = torch.export.load(io.BytesIO(buffer.getvalue())).module()
     with torch.no_grad():
         pairs = [(again(x), program(x)) for x in (inputs_like(facts, count) for count in COUNTS)]
     far = max(check_equal(said, ours, str(out)) for said, ours in pairs)

@@ -27,7 +27,7 @@ def facts_of(silos: Silos, silo: Silo, task: Task, *, method: str, model: str, r
         features=list(silos.features) or None,
         pixels=silos.pixels,
         scale=list(silo.scale),
-        schema=None,
+        schema=None if silos.schema is None else dict(silos.schema.json()),
         seen=_seen(silos, silo),
     )
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import io
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from amity.errors import InputError
-from amity.predicting.program import COUNTS, check_equal, inputs_like
+from amity.predicting.program import COUNTS, check_equal, inputs_like, quiet_torch
 from amity.record.contents import ModelFacts
 from amity.record.files import replacing
 
@@ -52,11 +49,9 @@ def _packages() -> tuple[Any, Any]:
 
 
 def _exported(program: nn.Module, example: Tensor, name: str) -> Any:
-    """Return the ONNX model that torch's exporter makes. What torch says about its own future is kept quiet."""
+    """Return the ONNX model that torch's exporter makes."""
     batch = ({0: torch.export.Dim("n")},)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        for kind in (DeprecationWarning, FutureWarning, UserWarning):
-            warnings.simplefilter("ignore", kind)
+    with quiet_torch():
         try:
             made = torch.onnx.export(
                 program,

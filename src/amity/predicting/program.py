@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+
 import torch
 from torch import Tensor, nn
 
@@ -34,6 +40,21 @@ def inputs_like(facts: ModelFacts, count: int) -> Tensor:
     low, high = facts.get("seen", [-1.0, 1.0])
     rng = torch.Generator().manual_seed(count)
     return low + (high - low) * torch.rand(count, *facts["shape"], generator=rng)
+
+
+@contextmanager
+def quiet_torch() -> Iterator[None]:
+    """Keep to itself what torch's exporters say about their own future, their progress and packages they can do without."""
+    log = logging.getLogger("torch.onnx")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            for kind in (DeprecationWarning, FutureWarning):
+                warnings.simplefilter("ignore", kind)
+            yield
+    finally:
+        log.setLevel(before)
 
 
 class NotEqual(AmityError):

@@ -58,14 +58,27 @@ class Subject(TypedDict):
     version: str
 
 
+class ColumnFacts(TypedDict):
+    """One column of the silos' tables: what it is, what was done with it, and why."""
+
+    column: str
+    kind: str
+    missing: float | None  # share of the training rows of all silos
+    done: str
+    why: str
+    features: list[str]
+
+
 class Facts(Subject):
     """The facts of a run, resolved before round 1: they stay as they are."""
 
     groups: NotRequired[list[int | None] | None]  # of alike silos, where they are known
     notes: NotRequired[list[str]]
     labels: NotRequired[list[str]]
-    label: NotRequired[str | None]  # the label's column and the features' columns, of tables
+    label: NotRequired[str | None]  # the label's column and the features' names, of tables
     features: NotRequired[list[str] | None]
+    schema: NotRequired[dict[str, Any] | None]  # by which tables became features: amity.data.schema.table_schema
+    columns: NotRequired[list[ColumnFacts] | None]  # what was done with each of their columns
     score: NotRequired[MainScore]  # runs without it have "accuracy"
     scales: NotRequired[dict[str, list[float | None]] | None]  # silo -> zero and unit of its quantity
     sha256: NotRequired[str | None]  # of the silos' data
