@@ -53,11 +53,10 @@ def program(name: str) -> tuple[ModelFacts, nn.Module]:
 
 
 QUICK = ("cnn", "quantities")
+EACH = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in MODELS]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in MODELS]
-)
+@pytest.mark.parametrize("name", EACH)
 def test_onnxruntime_says_what_the_model_says(name: str, tmp_path: Path) -> None:
     runtime, onnx = pytest.importorskip("onnxruntime"), pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")

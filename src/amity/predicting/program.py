@@ -44,7 +44,7 @@ def inputs_like(facts: ModelFacts, count: int) -> Tensor:
 
 @contextmanager
 def quiet_torch() -> Iterator[None]:
-    """Keep to itself what torch's exporters say about their own future, their progress and packages they can do without."""
+    """Silence torch's exporters: what they say about their own future, and about packages that they can do without."""
     log = logging.getLogger("torch.onnx")
     before = log.level
     log.setLevel(logging.ERROR)
