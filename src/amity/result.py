@@ -208,7 +208,6 @@ class OnDisk:
 
     def task(self, silo: str) -> Task:
         if silo not in self.tasks:
-            self.record.model(silo)  # that there is none is said before what it would take
             remedy = f"in Python, amity.read_run({str(self.record.path)!r}, model=lambda: YourNetwork())"
             self.tasks[silo] = task_of(self.facts(silo), self.build, remedy)
         return self.tasks[silo]

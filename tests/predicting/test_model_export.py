@@ -117,7 +117,10 @@ def test_a_torch_program_runs_without_amity(which: str, tmp_path: Path, request:
     wanted = found.values if found.probabilities is None else found.probabilities
     for count in (1, 3):
         assert torch.allclose(
-            module(x[:count]).squeeze(1).double(), torch.as_tensor(wanted)[:count], rtol=1e-5, atol=1e-5
+            module(x[:count]).squeeze(1).double(),
+            torch.as_tensor(wanted, dtype=torch.float64)[:count],
+            rtol=1e-5,
+            atol=1e-5,
         )
     facts = json.loads(known["amity.json"])
     assert facts["features"] == ["pressure", "sugar"] and "seen" not in facts

@@ -11,7 +11,7 @@ import torch
 from predicting.clinics import table
 
 import amity
-from amity.errors import DamagedFile, InputError
+from amity.errors import DamagedFile, InputError, InputErrors
 from amity.predicting.examples import examples_of_arrays, read_examples
 from amity.predicting.predictions import predictions_of
 from amity.record.contents import ModelFacts
@@ -55,7 +55,7 @@ def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
         ("pressure,sugar\n", "must have one row per example below its header, found none"),
         ("", "must have a header"),
         ("pressure,sugar,sugar\n1,2,3\n", "found sugar more than once"),
-        ("pressure,sugar\n1\n", "line 2 has 1 values for 2 columns"),
+        ("pressure,sugar\n1\n", "line 2: must have 2 values, found 1"),
     ],
 )
 def test_a_table_without_what_is_needed_is_refused(text: str, needed: str, tmp_path: Path) -> None:
@@ -63,13 +63,27 @@ def test_a_table_without_what_is_needed_is_refused(text: str, needed: str, tmp_p
         read_examples(written(tmp_path, text), facts())
 
 
-def test_all_bad_cells_are_told_at_once(tmp_path: Path) -> None:
-    file = written(tmp_path, "pressure,sugar\n1,\nhigh,2\n1,inf\n")
-    with pytest.raises(InputError) as raised:
+def test_all_bad_columns_are_told_at_once(tmp_path: Path) -> None:
+    file = written(tmp_path, "pressure,sugar\n1,\nhigh,2\n")
+    with pytest.raises(InputErrors) as raised:
         read_examples(file, facts())
-    text = str(raised.value)
-    assert "line 2, sugar is missing" in text and "line 3, pressure is 'high', not a number" in text
-    assert "line 4, sugar is 'inf'" in text and "\n" not in text
+    first, second = raised.value.lines
+    assert "line 3: pressure must be a number, found 'high'" in first and "line 2: sugar is missing" in second
+
+
+def test_cells_are_coded_by_the_schema_of_training(tmp_path: Path) -> None:
+    columns = [
+        {"name": "age", "kind": "number", "centre": 50.0, "scale": 10.0, "fill": 40.0, "missing": True},
+        {"name": "sex", "kind": "category", "categories": ["f", "m"], "other": False, "missing": False},
+        {"name": "id", "kind": "id", "why": "different in each row"},
+    ]
+    schema = {"version": 1, "label": "diagnosis", "columns": columns}
+    known = facts(schema=schema, features=["age", "age missing", "sex=f", "sex=m"], shape=[4])
+    found = read_examples(written(tmp_path, "sex;age;id;ward\nM;60,5;1;a\nf;;2;b\n"), known, ["id"])
+    assert found.x.tolist() == pytest.approx(np.array([[1.05, 0, 0, 1], [-1, 1, 1, 0]]))
+    assert found.kept == {"id": ["1", "2"]} and found.notes == ("left out, not used by the model: ward",)
+    with pytest.raises(InputError, match="it lacks age, sex"):
+        read_examples(written(tmp_path, "id\n1\n"), known)
 
 
 def test_arrays_need_the_shape_of_training(tmp_path: Path) -> None:
@@ -142,8 +156,8 @@ def test_a_model_that_gives_no_number_is_told() -> None:
 
 def test_predictions_are_those_of_the_module(clinics: Path, tmp_path: Path) -> None:
     result = amity.read_run(clinics)
-    x = torch.tensor([[0.5, 1.0], [-2.0, 0.1]])
     (tmp_path / "new.csv").write_text("sugar,pressure\n1.0,0.5\n0.1,-2.0\n")
+    x = read_examples(tmp_path / "new.csv", result.record.model_facts("north")).x
     with torch.no_grad():
         wanted = result.model("north")(x).double().softmax(1).numpy()
     for data in (x, x.numpy(), tmp_path / "new.csv", str(tmp_path / "new.csv")):

@@ -43,7 +43,7 @@ def test_all_rows_go_to_a_file_with_what_is_kept(amity: Amity, clinics: Path, ne
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert list(rows[0]) == ["row", "patient", "ward", "prediction", "p(ill)", "p(well)"]
     assert [(row["row"], row["patient"], row["ward"]) for row in rows] == [("0", "p1", "a"), ("1", "p2", "b")]
-    wanted = package.read_run(clinics).predict("north", [[2.0, 1.0], [-3.0, 1.0]]).probabilities
+    wanted = package.read_run(clinics).predict("north", new).probabilities
     assert wanted is not None
     assert np.allclose([[float(row["p(ill)"]), float(row["p(well)"])] for row in rows], wanted, rtol=1e-5)
     pq = pytest.importorskip("pyarrow.parquet")

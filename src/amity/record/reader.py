@@ -130,18 +130,14 @@ class Record:
 
     def model(self, silo: str) -> dict[str, Tensor]:
         """A silo's personal model, as a state dict."""
-        if self.models_elsewhere:
-            raise InputError(
-                f"{self.path} has no models, each silo has its own: look into its state folder, or use it there with "
-                "`amity federation predict`"
-            )
+        self._check_has_model(silo)
         file = self._there(self._model_files[silo])
-        if file is None:
-            raise InputError(f"{self.path / MODELS} has no model of {silo}: finish the run with --resume")
+        assert file is not None
         return _tensors(file)
 
     def model_facts(self, silo: str) -> ModelFacts:
         """What a silo's personal model takes and gives. Runs of earlier versions do not know."""
+        self._check_has_model(silo)
         file = self._there(self._model_files[silo].removesuffix(".safetensors") + ".json")
         if file is None:
             raise InputError(
@@ -152,6 +148,17 @@ class Record:
         if not are_model_facts(facts):
             raise _strange(file)
         return facts
+
+    def _check_has_model(self, silo: str) -> None:
+        """Refuse to look for the model of a silo that keeps it elsewhere, or has none yet."""
+        if self.models_elsewhere:
+            raise InputError(
+                f"{self.path} has no models, each silo has its own: look into its state folder, or use it there with "
+                "`amity federation predict`"
+            )
+        name = self._model_files[silo]
+        if not (self.sums.lists(name) if self.sums is not None else (self.path / name).exists()):
+            raise InputError(f"{self.path / MODELS} has no model of {silo}: finish the run with --resume")
 
     @property
     def clouds(self) -> dict[str, dict[str, Tensor]]:
