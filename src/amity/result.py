@@ -17,7 +17,7 @@ from amity.contract import InputError, Model, Scale, Split
 from amity.data.own.tensors import Array
 from amity.learn.metrics import TITLES
 from amity.learn.task import Task
-from amity.predicting.examples import examples_of_arrays, read_examples
+from amity.predicting.examples import Examples, examples_of_arrays, read_examples
 from amity.predicting.model import Builds, Restored, outputs_of, task_of
 from amity.predicting.predictions import Predictions, predictions_of
 from amity.record import Line, ModelFacts, Record, Summary, holds_run, read
@@ -124,13 +124,25 @@ class Result:
         form of the training data. `keep`: columns of a table that are to stand beside the predictions. The names of the
         classes are `labels` of what comes back, the predictions `values`, and with known labels it has an `agreement`.
         """
-        self._know(silo)
+        found = self._examples(silo, data, keep)
         facts, task = self._held.facts(silo), self._held.task(silo)
-        file = Path(data) if isinstance(data, (str, Path)) else None
-        found = examples_of_arrays(data, facts) if file is None else read_examples(file, facts, keep)  # type: ignore[arg-type]
         x = task.prepare(Split(found.x, found.x.new_zeros(len(found.x)))).x
         outputs = outputs_of(task, self._held.model(silo), x)
         return predictions_of(facts, outputs, found.labels, found.kept, found.notes)
+
+    def inputs(self, silo: str, data: str | Path | Array) -> Tensor:
+        """New examples as the silo's model takes them, for use with `model(silo)` or an exported one.  # [n, ...]
+
+        Columns are in the model's order and coded as in training, pixels scaled. `data` is as in `predict`.
+        """
+        return self._examples(silo, data, ()).x
+
+    def _examples(self, silo: str, data: str | Path | Array, keep: Sequence[str]) -> Examples:
+        self._know(silo)
+        facts = self._held.facts(silo)
+        if isinstance(data, (str, Path)):
+            return read_examples(Path(data), facts, keep)
+        return examples_of_arrays(data, facts)
 
     def cloud(self, silo: str) -> nn.Module:
         """The silo's cloud model, ready to predict: what the server mixed for it in the round that is delivered.

@@ -157,7 +157,8 @@ def test_a_model_that_gives_no_number_is_told() -> None:
 def test_predictions_are_those_of_the_module(clinics: Path, tmp_path: Path) -> None:
     result = amity.read_run(clinics)
     (tmp_path / "new.csv").write_text("sugar,pressure\n1.0,0.5\n0.1,-2.0\n")
-    x = read_examples(tmp_path / "new.csv", result.record.model_facts("north")).x
+    x = result.inputs("north", tmp_path / "new.csv")
+    assert x.shape == (2, 2) and torch.equal(x, result.inputs("north", x))
     with torch.no_grad():
         wanted = result.model("north")(x).double().softmax(1).numpy()
     for data in (x, x.numpy(), tmp_path / "new.csv", str(tmp_path / "new.csv")):
