@@ -17,6 +17,7 @@ from amity.data.schema.columns import listed
 from amity.errors import InputError
 from amity.learn.metrics import TITLES, UNITS
 from amity.predicting.interval import normal, wilson
+from amity.predicting.table import schema_in
 from amity.record import Record, file_names, read
 from amity.record.contents import Holding, ModelFacts
 from amity.record.directory import card_files
@@ -107,7 +108,10 @@ def _data(record: Record, silo: str, facts: ModelFacts) -> str:
     features = facts["features"]
     if features is not None:
         label = f"; the label is `{facts['label']}`" if facts.get("label") else ""
-        lines.append(f"- {len(features)} features: {listed(features, SHOWN)}{label}")
+        schema = schema_in(facts)
+        named = features if schema is None else [column.name for column in schema.used]
+        coded = "" if len(named) == len(features) else " made from the columns"
+        lines.append(f"- {len(features)} features{coded or ':'} {listed(named, SHOWN)}{label}")
     if facts["pixels"] and len(facts["shape"]) == 3:
         lines.append("- pixels 0 to 255 are scaled to -1 to 1")
     lines.append(f"- data `{record.facts['data']}`, dealt by `{record.facts['setting']}`")
