@@ -124,8 +124,9 @@ class Result:
         form of the training data. `keep`: columns of a table that are to stand beside the predictions. The names of the
         classes are `labels` of what comes back, the predictions `values`, and with known labels it has an `agreement`.
         """
-        found = self._examples(silo, data, keep)
+        self._know(silo)
         facts, task = self._held.facts(silo), self._held.task(silo)
+        found = self._examples(silo, data, keep)
         x = task.prepare(Split(found.x, found.x.new_zeros(len(found.x)))).x
         outputs = outputs_of(task, self._held.model(silo), x)
         return predictions_of(facts, outputs, found.labels, found.kept, found.notes)
