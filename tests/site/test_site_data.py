@@ -45,7 +45,8 @@ def same(one: Silo, other: Silo) -> bool:
 
 
 def simulated(folder: Path, **how: str) -> Silos:
-    return amity.deal(amity.load(f"folder:{folder}", seed=3, **how), "natural", None, 3)  # type: ignore[arg-type]
+    source = amity.load(f"folder:{folder}", seed=3, scale="none", **how)  # type: ignore[arg-type]
+    return amity.deal(source, "natural", None, 3)
 
 
 def test_a_table_is_divided_and_numbered_as_in_a_simulation(tmp_path: Path) -> None:

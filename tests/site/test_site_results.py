@@ -76,7 +76,7 @@ def simulated(folders: list[Path], together: Path, run: amity.Run, kind: Kind) -
             table = csv.DictWriter(stream, ["pressure", "sugar", "finding"], extrasaction="ignore")
             table.writeheader()
             table.writerows(rows)
-    source = amity.load(f"folder:{together}", seed=run.seed, labels=kind, label="finding")
+    source = amity.load(f"folder:{together}", seed=run.seed, labels=kind, label="finding", scale="none")
     return amity.deal(source, "natural", None, run.seed)
 
 

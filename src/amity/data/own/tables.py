@@ -28,7 +28,6 @@ from amity.data.schema.label_kind import number_by_kind
 from amity.data.schema.summary import decoded, encoded, summarise
 from amity.data.schema.table_schema import TableSchema, check_features
 from amity.data.source import FOLDER, NaturalSilo, Source, join
-from amity.errors import several
 
 
 class _Silo(NamedTuple):
@@ -78,9 +77,8 @@ def survey_tables(
 
     One error tells all that cannot be read. Columns that silos do not agree on are no error here, but `conflicts`.
     """
-    problems, conflicts = Problems(), list[str]()
+    problems, found = Problems(), None
     read = _read(folder, silos, options, problems, budget)
-    found = None
     with problems.collecting():
         written = {str(_entry(silos[name])): [table.labels for table in own] for name, own in read.tables.items()}
         numbered, notes = number_by_kind(written, kind, by_name=False)
@@ -91,20 +89,26 @@ def survey_tables(
         parts = {name: tuple(next(y) for _ in own) for name, own in read.tables.items()}
         divided = problems.each(read.tables, lambda name: _divided(name, read.tables[name], parts[name], division))
         schema, agreement = _schema(divided, read.label, options)
-        if agreement is not None:
-            conflicts = [_told(conflict, divided, folder) for conflict in agreement.conflicts]
+        conflicts = () if agreement is None else tuple(_told(one, divided, folder) for one in agreement.conflicts)
         notes += tuple(note for own in read.tables.values() for table in own for note in table.notes)
         notes += columns.suspects(read.label, [column.name for column in schema.used])
         notes += account.left_out(schema)
         notes += account.doubtful(() if agreement is None else agreement.doubts)
         missing = None if agreement is None else agreement.missing
-        found = Survey(divided, numbered, read.label, notes, schema, missing, tuple(conflicts))
-    if problems:
-        for conflict in conflicts:
-            problems.add(conflict)
+        found = Survey(divided, numbered, read.label, notes, schema, missing, conflicts)
+    if problems and found is not None:
+        _refuse(problems, found)
     problems.check()
     assert found is not None
     return found
+
+
+def _refuse(problems: Problems, survey: Survey) -> None:
+    """Raise one error for all problems, among them those of the schema and of cells that it does not allow."""
+    for conflict in survey.conflicts:
+        problems.add(conflict)
+    problems.each(survey.silos, lambda name: _coded(survey.silos[name], survey.schema))
+    problems.check()
 
 
 def read_tables(
@@ -112,14 +116,13 @@ def read_tables(
 ) -> Source:
     """Return the silos of a folder that holds nothing but tables, as features."""
     budget = MemoryBudget()
-    survey = survey_tables(folder, silos, division, kind, options, budget)
+    survey, problems = survey_tables(folder, silos, division, kind, options, budget), Problems()
     if survey.conflicts:
-        raise several(survey.conflicts)
-    schema = survey.schema
+        _refuse(problems, survey)
+    schema, names = survey.schema, list(survey.silos)
     check_features(schema)
     for table in (table for own in survey.silos.values() for table in own.tables):
         budget.take(NUMBER * len(table) * len(schema.features), table.where)
-    problems, names = Problems(), list(survey.silos)
     # Taken out of the survey one by one: a silo's table is not needed beside its features.
     coded = problems.each(names, lambda name: _coded(survey.silos.pop(name), schema))
     problems.check()

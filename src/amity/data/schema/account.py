@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from amity.data.schema.column_schema import USED, ColumnSchema
+from amity.data.schema.column_schema import OTHER, USED, ColumnSchema
 from amity.data.schema.columns import SHOWN, leave_out, listed
 from amity.data.schema.table_schema import TableSchema
 
@@ -44,20 +44,20 @@ def account_of(schema: TableSchema, missing: Mapping[str, float] | None = None) 
 def _done(column: ColumnSchema) -> str:
     if column.kind not in USED:
         return "left out"
-    gap = f", missing as {column.fill:.4g}" if column.kind != "category" and column.missing else ""
-    flag = f"{gap}, and 1 where missing" if column.missing else ""
+    gap = ""
+    if column.missing:
+        gap = "; missing: flagged" if column.kind == "category" else f"; missing: {column.fill:.4g}, flagged"
     plain = (column.centre, column.scale) == (0, 1)
-    scaled = "as it is" if plain else f"less {column.centre:.4g}, over {column.scale:.4g}"
+    scaled = "as it is" if plain else f"(x - {column.centre:.5g}) / {column.scale:.4g}"
     if column.kind == "number":
-        return scaled + flag
+        return scaled + gap
     if column.kind == "yes/no":
-        return "yes 1, no 0" + flag
+        return "1 or 0" + gap
     if column.kind == "date":
-        parts = [f"days since 2000 {scaled}" if part == "days" else part for part in column.parts]
-        return ", ".join(parts) + flag
-    count = len(column.categories)
-    other = " and one for all others" if column.other else ", others 0 in all of them"
-    return f"{count} feature{'s' * (count != 1)} ({listed(column.categories, 4)}){other}{flag}"
+        parts = [f"days since 2000, {scaled}" if part == "days" else part for part in column.parts]
+        return ", ".join(parts) + gap
+    each = listed([*column.categories, *([OTHER] if column.other else [])], 6)
+    return f"a feature each: {each}{gap}"
 
 
 def _why(column: ColumnSchema) -> str:

@@ -19,7 +19,7 @@ Scaling = Literal["auto", "none"]
 """auto: numbers less their mean over their deviation, over the training rows of all silos; none: as they are."""
 
 MANY = 10  # values of a column that are no accident if all differ
-_ID = re.compile(r"(.*[ _.-])?(id|ids|nr|no|num|number|key|uuid|mrn|index)|.*ID|.*Id")
+_ID = re.compile(r"(.*[ _.-])?(ids|nr|no|num|number|key|uuid|mrn|index)|.*id", re.IGNORECASE)
 
 
 class Conflict(NamedTuple):
@@ -61,7 +61,7 @@ class _Silos(NamedTuple):
     def without(self, order: Order) -> str:
         return min(silo for silo, one in self.own.items() if one["words"] and order not in one["days"])
 
-    def first(self, key: Literal["numbers", "words", "mixed"]) -> str:
+    def first(self, key: Literal["numbers", "words"]) -> str:
         return min(silo for silo, one in self.own.items() if one[key])
 
 
@@ -120,10 +120,12 @@ def _kind(own: _Silos) -> Kind | Conflict:
         return "yes/no" if all(one["binary"] for one in numbers) else "number"
     if all(one["answers"] for one in words) and all(one["binary"] for one in numbers):
         return "yes/no"
-    if mixed := [silo for silo, one in own.own.items() if one["mixed"]]:
-        what = "numbers" if own.own[min(mixed)]["numbers"] else "dates"
-        return Conflict(own.name, f"has {what} and other words", (min(mixed),))
-    if numbers:
+    if slips := [silo for silo, one in own.own.items() if one["slips"]]:
+        return Conflict(own.name, "has dates and other words", (min(slips),))
+    if numbers and not _are_words(own):
+        both = [silo for silo, one in own.own.items() if one["numbers"] and one["words"]]
+        if both:
+            return Conflict(own.name, "has numbers and other words", (min(both),))
         rule = "has numbers at one silo and words at another"
         return Conflict(own.name, rule, (own.first("numbers"), own.first("words")))
     dated = [bool(one["days"]) for one in words]
@@ -135,6 +137,16 @@ def _kind(own: _Silos) -> Kind | Conflict:
     return "category"
 
 
+def _are_words(own: _Silos) -> bool:
+    """True for numbers that are words among words.
+
+    They are a few whole ones everywhere, and some silo has both, as in 0, 1, 2, 3+; or words are more.
+    """
+    numbers = own.having("numbers")
+    codes = all(one["codes"] for one in numbers) and any(one["words"] for one in numbers)
+    return codes or own.total("numbers") < own.total("words")
+
+
 def _is_id(own: _Silos) -> bool:
     """True for words that never repeat, and for whole numbers that count the rows or are called an id."""
     valued, numbers = own.valued, own.having("numbers")
@@ -142,6 +154,8 @@ def _is_id(own: _Silos) -> bool:
         return False
     if max(one["numbers"] + one["words"] for one in valued) < MANY:
         return False
+    if not numbers and own.total("missing"):
+        return False  # remarks that not everybody has
     counted = all(one["whole"] and one["rising"] for one in numbers)
     return counted or bool(_ID.fullmatch(own.name)) and all(one["whole"] for one in numbers)
 
@@ -192,8 +206,9 @@ def _category(own: _Silos, gaps: bool) -> ColumnSchema:
         counts.update(one["named"])
     counts.pop(OTHER, None)  # which is what the feature for all others is called
     kept = sorted(counts, key=lambda word: (-counts[word], word))[:MOST]
-    rest = own.total("words") - sum(counts[word] for word in kept)
-    if not kept or 2 * rest > own.total("words"):
+    total = own.total("words") + own.total("numbers")
+    rest = total - sum(counts[word] for word in kept)
+    if not kept or 2 * rest > total:
         why = f"text: fewer than half of its rows have a word that {LEAST} rows of a silo share"
         return ColumnSchema(own.name, "text", why=why)
     return ColumnSchema(own.name, "category", categories=tuple(sorted(kept)), other=rest > 0, missing=gaps)

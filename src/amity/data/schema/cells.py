@@ -6,6 +6,7 @@ numbers do. Words are compared without blanks at their ends and in lower case: Y
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -159,19 +160,21 @@ class ColumnReader:
 
     def _met(self, raw: str) -> tuple[float, int]:
         """Return number and place of a cell that is new; words are remembered, numbers are not."""
-        cell = raw.strip()
+        if _PLAIN.fullmatch(cell := raw.strip()) and not _CODE.match(cell):
+            try:
+                number = float(cell)
+            except ValueError:  # 1.2.3 or --
+                number = math.nan
+            if math.isfinite(number):
+                self.dotted = self.dotted or "." in cell
+                return number, NUMBER
         if cell.lower() in MARKS:
-            self._known[raw] = found = (np.nan, MISSING)
+            self._known[raw] = found = (math.nan, MISSING)
             return found
         if self._comma and _COMMA.fullmatch(cell):
             self.commas = True
             return float(cell.replace(",", ".")), NUMBER
-        if is_number(cell) and not _CODE.match(cell) and np.isfinite(number := float(cell)):
-            self.dotted = self.dotted or "." in cell
-            return number, NUMBER
-        word = word_of(cell)
-        place = self._words.setdefault(word, len(self._words))
-        self._known[raw] = found = (np.nan, place)
+        self._known[raw] = found = (math.nan, self._words.setdefault(word_of(cell), len(self._words)))
         self.text_bytes += 2 * len(raw) + 200
         return found
 

@@ -2,7 +2,8 @@
 
 It is made from training rows alone. It tells, for each column: its name and place, how many rows have numbers, words
 or nothing, mean and squared deviations of numbers (of dates: of days, with the months and weekdays seen), and words
-that at least LEAST rows share, with their counts. No row, no rarer word, no smallest or largest number is in it.
+that at least LEAST rows share, with their counts; so too whole numbers, where there are few different ones, for they
+may be codes. No row, no rarer word, no smallest or largest number is in it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from amity.data.schema.coding import yes_or_no
 VERSION = 1
 LEAST = 5  # rows of a silo that share a word before the silo names it to others
 MOST = 50  # words of a column that a silo names
-CODES = 20  # different whole numbers beside words that may still be names: 1, 2, 3, x
+CODES = 20  # different whole numbers that may be names: 1, 2, 3, x
 
 
 class DaysSummary(TypedDict):
@@ -42,12 +43,13 @@ class ColumnSummary(TypedDict):
     squares: float  # sum of squared deviations from the mean
     binary: bool  # no number but 0 and 1
     whole: bool  # no number with a fraction
+    codes: bool  # and few different ones
     words: int  # rows with a word
     answers: bool  # every word means yes or no
     yes: int  # rows that mean yes, where words are answers and numbers 0 or 1
-    named: dict[str, int]  # words that at least LEAST rows have
+    named: dict[str, int]  # words and codes that at least LEAST rows have
     days: dict[str, DaysSummary]  # by order of day and month, for each order in which every word is a date
-    mixed: bool  # numbers beside words, and not codes that happen to be numbers; or dates beside other words
+    slips: bool  # more than half of the words are dates, and not all of them
     constant: bool  # one value, or none
     unique: bool  # no value twice
     rising: bool  # numbers alone, which rise or fall from row to row
@@ -80,16 +82,11 @@ def decoded(content: bytes) -> Summary:
 
 def _summary(cells: Column, place: int) -> ColumnSummary:
     numbers = cells.numbers[np.isfinite(cells.numbers)]
-    words = cells.used()
-    distinct = np.unique(numbers)
-    count = sum(words.values())
-    whole = bool((numbers == np.floor(numbers)).all())
-    answers = _are_answers(distinct, words)
-    few = len(numbers) < count or _are_codes(distinct, len(numbers), whole)  # such numbers are words among words
-    if words and len(numbers) and few and not answers:
-        words |= _codes(numbers)
-        count, numbers = count + len(numbers), numbers[:0]
-    different = len(distinct) + len(words) if len(numbers) else len(words)
+    words, distinct = cells.used(), np.unique(numbers)
+    count, different = sum(words.values()), len(distinct) + len(words)
+    whole, binary = bool((numbers == np.floor(numbers)).all()), bool(np.isin(distinct, (0, 1)).all())
+    codes = whole and len(distinct) <= CODES
+    answers = all(yes_or_no(word) is not None for word in words)
     mean, squares = moments(numbers)
     days = {} if len(numbers) else _days(words)
     steps = np.diff(numbers)
@@ -99,14 +96,15 @@ def _summary(cells: Column, place: int) -> ColumnSummary:
         "numbers": len(numbers),
         "mean": mean,
         "squares": squares,
-        "binary": bool(np.isin(distinct, (0, 1)).all()),
+        "binary": binary,
         "whole": whole,
+        "codes": codes,
         "words": count,
-        "answers": all(yes_or_no(word) is not None for word in words),
-        "yes": _yes(numbers, words) if answers else 0,
-        "named": named(words),
+        "answers": answers,
+        "yes": _yes(numbers, words) if answers and binary else 0,
+        "named": named(words | _codes(numbers) if codes else words),
         "days": days,
-        "mixed": bool(words) and (bool(len(numbers)) and not answers or not days and _mostly_dates(words)),
+        "slips": bool(words) and not days and _mostly_dates(words),
         "constant": different <= 1,
         "unique": different == len(numbers) + count,
         "rising": len(numbers) > 0 and not words and bool((steps > 0).all() or (steps < 0).all()),
@@ -122,16 +120,6 @@ def moments(numbers: Numbers, weights: Numbers | None = None) -> tuple[float, fl
         mean = float((numbers * weights).sum() / weights.sum())
         squares = float((weights * (numbers - mean) ** 2).sum())
     return float(np.nan_to_num(mean)), float(np.nan_to_num(squares))  # JSON has no infinity
-
-
-def _are_codes(distinct: Numbers, count: int, whole: bool) -> bool:
-    """True for few whole numbers that repeat: names, where words stand beside them."""
-    return whole and len(distinct) <= CODES and 2 * len(distinct) <= count
-
-
-def _are_answers(distinct: Numbers, words: Mapping[str, int]) -> bool:
-    """True where words mean yes or no, and numbers are 0 or 1."""
-    return bool(np.isin(distinct, (0, 1)).all()) and all(yes_or_no(word) is not None for word in words)
 
 
 def _yes(numbers: Numbers, words: Mapping[str, int]) -> int:
