@@ -63,6 +63,13 @@ def test_a_table_without_what_is_needed_is_refused(text: str, needed: str, tmp_p
         read_examples(written(tmp_path, text), facts())
 
 
+def test_a_table_is_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"takes examples of shape \[1, 4, 4\], got a table of 2 columns"):
+        read_examples(written(tmp_path, "a,b\n1,2\n"), facts(shape=[1, 4, 4], features=None, label=None))
+    found = read_examples(written(tmp_path, "a,label,b\n1,0,2\n"), facts(features=None, label=None))
+    assert found.x.tolist() == [[1, 2]] and found.labels == ["0"]  # as many columns as numbers: in their order
+
+
 def test_all_bad_columns_are_told_at_once(tmp_path: Path) -> None:
     file = written(tmp_path, "pressure,sugar\n1,\nhigh,2\n")
     with pytest.raises(InputErrors) as raised:
@@ -95,6 +102,10 @@ def test_arrays_need_the_shape_of_training(tmp_path: Path) -> None:
     np.savez(tmp_path / "new.npz", y=[1])
     with pytest.raises(InputError, match="must contain x, found y"):
         read_examples(tmp_path / "new.npz", facts())
+    for flat in (3.0, [1.0, 2.0]):
+        np.savez(tmp_path / "new.npz", x=np.array(flat))
+        with pytest.raises(InputError, match="one example per row"):
+            read_examples(tmp_path / "new.npz", facts())
     np.savez(tmp_path / "new.npz", x=np.ones((2, 2)), y=["ill"])
     with pytest.raises(InputError, match="one label for each of 2"):
         read_examples(tmp_path / "new.npz", facts())

@@ -46,7 +46,7 @@ def read_examples(path: Path, facts: ModelFacts, keep: Sequence[str] = ()) -> Ex
     suffix = path.suffix.lower()
     if keep and (path.is_dir() or suffix not in silo_file.TABLES):
         raise InputError(f"--keep takes columns of a csv or parquet table, {path} is none: leave it out")
-    if suffix in (*images.SUFFIXES, *silo_file.SUFFIXES) and not path.exists():
+    if suffix in ("", *images.SUFFIXES, *silo_file.SUFFIXES) and not path.exists():
         raise InputError(f"{path} must be a file or folder of examples, there is none: check the path")
     if path.is_dir() or suffix in images.SUFFIXES:
         found = _from_images(path, facts)
@@ -93,6 +93,11 @@ def _from_table(path: Path, facts: ModelFacts, keep: Sequence[str]) -> Examples:
         wanted = [column.name for column in schema.used]
     if not names or not wanted:
         raise InputError(f"{path} must have a header with the columns of the model, found none: add one")
+    if facts["features"] is None and facts["shape"] != [len(wanted)]:
+        raise InputError(
+            f"{path}: the model of {facts['silo']} takes examples of shape {facts['shape']}, got a table of "
+            f"{len(wanted)} columns: give an npz file or images"
+        )
     require(path, names, wanted, "the columns of the model")
     require(path, names, keep, "what --keep names")
     words = list(dict.fromkeys([*keep, *([] if label is None else [label])]))
@@ -123,6 +128,8 @@ def _from_npz(path: Path, facts: ModelFacts) -> Examples:
     if "x" not in arrays:
         raise InputError(f"{path} must contain x, found {', '.join(arrays)}: rename the array of examples")
     x, y = arrays["x"], arrays.get("y")
+    if x.ndim < 2:
+        raise InputError(f"{path}, x must be one example per row, found shape {x.shape}: add an axis")
     if y is not None and y.shape != (len(x),):
         raise InputError(f"{path}, y must be one label for each of {len(x)} examples, found shape {y.shape}: align it")
     part = part_of_arrays(x, np.zeros(len(x)), f"{path}, x:", "", str(path))

@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from amity.data.formats import csv, parquet, silo_file
-from amity.data.formats.part import part_of_table
 from amity.data.memory import MemoryBudget
+from amity.data.schema.cells import Numbers, Table, as_number
 from amity.data.schema.columns import Columns, spelt
+from amity.data.schema.examples import as_features
 from amity.data.schema.schema_json import schema_of
 from amity.data.schema.table_schema import TableSchema
-from amity.errors import InputError
+from amity.errors import InputError, several
 from amity.record.contents import ModelFacts
 
 MANY = 50  # names of columns that are shown
@@ -29,7 +32,9 @@ def require(path: Path, found: Sequence[str], wanted: Sequence[str], whose: str)
     """Refuse a table that lacks some of these columns, or has one of them twice; all of them are named."""
     missing = [name for name in wanted if name not in found]
     if missing:
-        named = ", ".join(missing[:MANY]) + (f" and {len(missing) - MANY} more" if len(missing) > MANY else "")
+        named = ", ".join(name or "''" for name in missing[:MANY]) + (
+            f" and {len(missing) - MANY} more" if len(missing) > MANY else ""
+        )
         raise InputError(f"{path} must have {whose}, it lacks {named}: add or rename them")
     twice = [name for name, count in Counter(found).items() if count > 1 and name in wanted]
     if twice:
@@ -48,7 +53,24 @@ def features_of(path: Path, names: Sequence[str], wanted: Sequence[str], schema:
     columns, budget = Columns(tuple(names), places[0], places), MemoryBudget()
     silo_file.weigh(path, columns, budget)
     table = silo_file.read_table(path, columns, budget, labelled=False)
-    return part_of_table(table, wanted).x if schema is None else schema.coded(table)
+    return _as_numbers(table, wanted) if schema is None else schema.coded(table)
+
+
+def _as_numbers(table: Table, wanted: Sequence[str]) -> Tensor:
+    """Return columns of complete numbers as they are."""
+    problems, columns = list[str](), list[Numbers]()
+    for name in wanted:
+        values, words = table.columns[name].mapped(as_number)
+        if words.any():
+            row = int(words.argmax())
+            found = table.columns[name].example(row)
+            problems.append(f"{table.place(row)}: {name} must be a number, found {found!r:.60}: correct it")
+        elif (gaps := np.isnan(values)).any():
+            problems.append(f"{table.place(int(gaps.argmax()))}: {name} is missing: fill it in, or leave the row out")
+        columns.append(values)
+    if problems:
+        raise several(problems)
+    return as_features(torch.from_numpy(np.stack(columns, axis=1)), f"{table.where}:")
 
 
 def words_of(path: Path, wanted: Sequence[str]) -> dict[str, list[str]]:

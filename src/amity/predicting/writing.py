@@ -32,7 +32,7 @@ def rows_of(predictions: Predictions) -> Iterator[list[Any]]:
 def check_target(out: Path, data: Path) -> None:
     """Refuse a file that predictions cannot go to, before anything is computed."""
     if out.suffix.lower() not in SUFFIXES:
-        raise InputError(f"--out must be a csv or parquet file, got {out}: name it {out.stem or 'predictions'}.csv")
+        raise InputError(f"--out must be a csv or parquet file, got {out}: name it predictions.csv")
     if out.exists() and data.exists() and out.samefile(data):
         raise InputError(f"--out must not be the file that is read, got {out} for both: give another --out")
 
