@@ -32,10 +32,9 @@ def require(path: Path, found: Sequence[str], wanted: Sequence[str], whose: str)
     """Refuse a table that lacks some of these columns, or has one of them twice; all of them are named."""
     missing = [name for name in wanted if name not in found]
     if missing:
-        named = ", ".join(name or "''" for name in missing[:MANY]) + (
-            f" and {len(missing) - MANY} more" if len(missing) > MANY else ""
-        )
-        raise InputError(f"{path} must have {whose}, it lacks {named}: add or rename them")
+        more = f" and {len(missing) - MANY} more" if len(missing) > MANY else ""
+        named = ", ".join(name or "''" for name in missing[:MANY])
+        raise InputError(f"{path} must have {whose}, it lacks {named}{more}: add or rename them")
     twice = [name for name, count in Counter(found).items() if count > 1 and name in wanted]
     if twice:
         raise InputError(f"{path} must have different columns, found {', '.join(twice[:MANY])} more than once: rename")
