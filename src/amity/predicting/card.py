@@ -172,7 +172,10 @@ def _metrics(record: Record, silo: str) -> list[str]:
 def _compared(record: Record, silo: str, beside: Mapping[str, Record]) -> str:
     own = _score(record, silo)
     scores = {method: _score(other, silo) for method, other in beside.items()}
-    rows = [] if own is None else [_row(method, score, own) for method, score in scores.items() if score is not None]
+    key = record.results.get("score") or "accuracy"
+    share = key not in UNITS
+    known = {method: score for method, score in scores.items() if score is not None}
+    rows = [] if own is None else [_row(method, score, own, share) for method, score in known.items()]
     if not rows and record.facts["method"] == "separate":
         return "It is the model that this silo trains alone: what models of silos that join are compared with."
     if not rows:
@@ -180,14 +183,15 @@ def _compared(record: Record, silo: str, beside: Mapping[str, Record]) -> str:
             "With nothing yet. Whether joining was worth it shows beside a model that the silo trains alone: "
             "`amity compare separate fedavg METHOD`, then `amity export RUN --silo NAME --to card` writes this anew."
         )
-    name = TITLES[record.results.get("score") or "accuracy"]
-    head = [f"| on the same test examples | {name} % | this model is |", "|---|---|---|"]
-    caution = "A difference of a few points may be chance: the report of the comparison has its interval."
+    head = [f"| on the same test examples | {TITLES[key]}{' %' * share} | this model has |", "|---|---|---|"]
+    caution = "A small difference may be chance: the report of the comparison has its interval."
     return "\n".join([*head, *rows]) + f"\n\n{caution}"
 
 
-def _row(method: str, score: float, own: float) -> str:
-    return f"| {REFERENCES[method]} | {score:.1f} | {own - score:+.1f} points |"
+def _row(method: str, score: float, own: float, share: bool) -> str:
+    """Return a line of the table: percentages differ by points, others by their unit."""
+    numbers = f"{score:.1f} | {own - score:+.1f} points" if share else f"{score:.4g} | {own - score:+.4g}"
+    return f"| {REFERENCES[method]} | {numbers} |"
 
 
 def _score(record: Record, silo: str) -> float | None:
