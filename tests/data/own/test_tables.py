@@ -27,7 +27,7 @@ from amity.data.schema.summary import decoded, encoded, summarise
 from amity.data.schema.table_schema import TableSchema
 from amity.errors import InputErrors
 
-CLINICS = Path(__file__).parents[3] / "examples" / "clinics"
+CLINICS = Path(__file__).parents[3] / "examples" / "tables" / "clinics"
 ROWS = [(f"P{i}", 20 + i % 50, ("yes", "no")[i % 3 == 0], ("red", "green")[i % 2], i % 2) for i in range(40)]
 HEADER = ("patient", "age", "smoker", "colour", "label")
 

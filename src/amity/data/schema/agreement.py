@@ -140,17 +140,17 @@ def _kind(own: _Silos) -> Kind | Conflict:
 def _are_words(own: _Silos) -> bool:
     """True for numbers that are words among words.
 
-    They are a few whole ones everywhere, and some silo has both, as in 0, 1, 2, 3+; or words are more.
+    They are a few whole ones everywhere, and some silo has both, as in 0, 1, 2, 3+; or every silo has more words.
     """
     numbers = own.having("numbers")
     codes = all(one["codes"] for one in numbers) and any(one["words"] for one in numbers)
-    return codes or own.total("numbers") < own.total("words")
+    return codes or all(one["numbers"] < one["words"] for one in numbers)
 
 
 def _is_id(own: _Silos) -> bool:
     """True for words that never repeat, and for whole numbers that count the rows or are called an id."""
     valued, numbers = own.valued, own.having("numbers")
-    if not all(one["unique"] and not one["days"] for one in valued):
+    if not all(one["unique"] and not one["days"] and not one["slips"] for one in valued):
         return False
     if max(one["numbers"] + one["words"] for one in valued) < MANY:
         return False
