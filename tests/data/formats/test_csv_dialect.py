@@ -37,9 +37,9 @@ FILES = {
 
 @pytest.mark.parametrize("content", FILES.values(), ids=FILES)
 def test_every_way_of_writing_gives_the_same(tmp_path: Path, content: bytes) -> None:
-    for name, one in (("a", content), ("b", FILES["utf-8"])):
+    for name, text in (("a", content), ("b", FILES["utf-8"])):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "north.csv").write_bytes(one)
+        (tmp_path / name / "north.csv").write_bytes(text)
     one, other = (load(f"folder:{tmp_path / name}") for name in "ab")
     assert one.features == other.features == ("größe", "geschmack=herb", "geschmack=süß", "zahl")
     assert one.train.x.tolist() == other.train.x.tolist() and one.schema == other.schema

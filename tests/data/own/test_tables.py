@@ -156,7 +156,7 @@ def test_parquet_and_csv_hold_the_same(tmp_path: Path) -> None:
     header = (*HEADER, "day", "dose")
     rows = [(*row, days[i], "" if i % 5 == 0 else i / 3) for i, row in enumerate(ROWS)]
     write(tmp_path / "csv" / "a.csv", header, rows)
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    columns: dict[str, list[Any]] = {name: [row[place] for row in rows] for place, name in enumerate(header)}
     columns |= {"smoker": [word == "yes" for word in columns["smoker"]], "dose": [n or None for n in columns["dose"]]}
     table = pa.table({**columns, "day": pa.array(np.array(days, dtype="datetime64[D]"))})
     (tmp_path / "parquet").mkdir()

@@ -98,7 +98,8 @@ def test_a_summary_names_nothing_rare() -> None:
 
 
 def test_pooling_by_hand() -> None:
-    assert pooled([(2, 1.0, 2.0), (1, 4.0, 0.0)]) == (2.0, pytest.approx((8 / 3) ** 0.5))  # of 0, 2 and 4
+    mean, deviation = pooled([(2, 1.0, 2.0), (1, 4.0, 0.0)])  # of 0, 2 and 4
+    assert mean == 2 and deviation == pytest.approx((8 / 3) ** 0.5)
 
 
 def test_the_account_says_what_was_done() -> None:
