@@ -17,8 +17,12 @@ from amity.data.formats import images, silo_file
 from amity.data.formats.part import Part
 from amity.data.memory import MemoryBudget
 from amity.data.own.folder_layout import Piece, pieces
+from amity.data.own.problems import Problems
+from amity.data.own.table_columns import TableOptions, chosen_columns
 from amity.data.schema import columns
 from amity.data.schema.labels import Written
+from amity.data.schema.table_schema import TableSchema
+from amity.errors import InputError
 
 
 class Table(NamedTuple):
@@ -48,6 +52,24 @@ def read_parts(path: Path, label: str | None, drop: Sequence[str], features: Seq
     for piece in pieces(path):
         wanted = features if features is not None or not found else found[0].features
         found += _read(piece, label, drop, wanted, budget)
+    return found
+
+
+def read_by_schema(path: Path, schema: TableSchema, label: str | None, drop: Sequence[str]) -> list[Read]:
+    """The same of tables, whose columns become features by a schema."""
+    options, problems, budget = TableOptions(columns.wanted(label, drop), schema), Problems(), MemoryBudget()
+    own = pieces(path)
+    if others := [piece.path.name for piece in own if not piece.is_table]:
+        raise InputError(
+            f"{path} must be csv or parquet for a schema, found {columns.listed(others)}: leave schema out"
+        )
+    chosen = chosen_columns([piece.path for piece in own], path, options, problems)
+    problems.check()
+    found = []
+    for piece in own:
+        silo_file.weigh(piece.path, chosen[piece.path], budget)
+        table = silo_file.read_table(piece.path, chosen[piece.path], budget)
+        found.append(Read(schema.coded(table), table.labels, f"column {schema.label!r}", schema.features))
     return found
 
 

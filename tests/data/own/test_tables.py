@@ -27,7 +27,7 @@ from amity.data.schema.summary import decoded, encoded, summarise
 from amity.data.schema.table_schema import TableSchema
 from amity.errors import InputErrors
 
-CLINICS = Path(__file__).parents[3] / "examples" / "clinics"
+CLINICS = Path(__file__).parents[3] / "examples" / "tables" / "clinics"
 ROWS = [(f"P{i}", 20 + i % 50, ("yes", "no")[i % 3 == 0], ("red", "green")[i % 2], i % 2) for i in range(40)]
 HEADER = ("patient", "age", "smoker", "colour", "label")
 
@@ -156,7 +156,7 @@ def test_parquet_and_csv_hold_the_same(tmp_path: Path) -> None:
     header = (*HEADER, "day", "dose")
     rows = [(*row, days[i], "" if i % 5 == 0 else i / 3) for i, row in enumerate(ROWS)]
     write(tmp_path / "csv" / "a.csv", header, rows)
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    columns: dict[str, list[Any]] = {name: [row[place] for row in rows] for place, name in enumerate(header)}
     columns |= {"smoker": [word == "yes" for word in columns["smoker"]], "dose": [n or None for n in columns["dose"]]}
     table = pa.table({**columns, "day": pa.array(np.array(days, dtype="datetime64[D]"))})
     (tmp_path / "parquet").mkdir()

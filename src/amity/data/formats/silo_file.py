@@ -37,5 +37,5 @@ def read(path: Path, columns: Columns | None, budget: MemoryBudget) -> list[Part
 
 def read_table(path: Path, columns: Columns, budget: MemoryBudget, *, labelled: bool = True) -> Table:
     """Return the columns of a table that was weighed, whatever they hold; `labelled=False`: it has no labels."""
-    module = parquet if path.suffix.lower() == ".parquet" else csv
-    return module.read_table(path, columns, budget, labelled=labelled)
+    read = parquet.read_table if path.suffix.lower() == ".parquet" else csv.read_table
+    return read(path, columns, budget, labelled=labelled)

@@ -70,9 +70,9 @@ def agree(label: str, summaries: Mapping[str, Summary], scaling: Scaling = "auto
     silos = {name: one for name, one in summaries.items() if one["rows"]}
     columns: dict[str, dict[str, ColumnSummary]] = {}
     for silo, summary in silos.items():
-        for name, own in summary["columns"].items():
-            columns.setdefault(name, {})[silo] = own
-    places = {name: sum(one["place"] for one in own.values()) / len(own) for name, own in columns.items()}
+        for name, column_summary in summary["columns"].items():
+            columns.setdefault(name, {})[silo] = column_summary
+    places = {name: sum(one["place"] for one in every.values()) / len(every) for name, every in columns.items()}
     ordered = sorted(columns, key=lambda name: (places[name], name))
     rows = sum(one["rows"] for one in silos.values())
     found, conflicts, doubts = list[ColumnSchema](), list[Conflict](), list[str]()
@@ -85,7 +85,7 @@ def agree(label: str, summaries: Mapping[str, Summary], scaling: Scaling = "auto
         elif column.kind == "number" and _may_be_id(own):
             doubts.append(name)
         found.append(column)
-    missing = {name: _Silos(name, own).total("missing") / max(rows, 1) for name, own in columns.items()}
+    missing = {name: _Silos(name, every).total("missing") / max(rows, 1) for name, every in columns.items()}
     return Agreement(TableSchema(label, tuple(found)), tuple(conflicts), missing, tuple(doubts))
 
 
@@ -140,17 +140,17 @@ def _kind(own: _Silos) -> Kind | Conflict:
 def _are_words(own: _Silos) -> bool:
     """True for numbers that are words among words.
 
-    They are a few whole ones everywhere, and some silo has both, as in 0, 1, 2, 3+; or words are more.
+    They are a few whole ones everywhere, and some silo has both, as in 0, 1, 2, 3+; or every silo has more words.
     """
     numbers = own.having("numbers")
     codes = all(one["codes"] for one in numbers) and any(one["words"] for one in numbers)
-    return codes or own.total("numbers") < own.total("words")
+    return codes or all(one["numbers"] < one["words"] for one in numbers)
 
 
 def _is_id(own: _Silos) -> bool:
     """True for words that never repeat, and for whole numbers that count the rows or are called an id."""
     valued, numbers = own.valued, own.having("numbers")
-    if not all(one["unique"] and not one["days"] for one in valued):
+    if not all(one["unique"] and not one["days"] and not one["slips"] for one in valued):
         return False
     if max(one["numbers"] + one["words"] for one in valued) < MANY:
         return False

@@ -70,7 +70,7 @@ class Column(NamedTuple):
     def example(self, row: int) -> str:
         """Return what one cell holds, as text."""
         if self.places is not None and self.places[row] >= 0:
-            return self.words[self.places[row]]
+            return self.words[int(self.places[row])]
         return "" if np.isnan(self.numbers[row]) else number_text(float(self.numbers[row]))
 
 

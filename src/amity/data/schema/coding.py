@@ -67,9 +67,9 @@ def _categories(cells: Column, column: ColumnSchema) -> Iterator[Numbers]:
     values, _ = cells.mapped(lambda word: index.get(word, unknown))
     held = np.isfinite(cells.numbers)
     if held.any():  # codes such as 1, 2, 3
-        distinct, place = np.unique(cells.numbers[held], return_inverse=True)
+        distinct, which = np.unique(cells.numbers[held], return_inverse=True)
         values = values.copy()
-        values[held] = np.array([index.get(number_text(float(one)), unknown) for one in distinct])[place]
+        values[held] = np.array([index.get(number_text(float(one)), unknown) for one in distinct])[which]
     if not column.missing:
         values = np.where(np.isnan(values), unknown, values)
     for place in range(len(index) + column.other):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from amity.data.schema.cells import category_of
-from amity.data.schema.column_schema import ColumnSchema, Kind
+from amity.data.schema.column_schema import ColumnSchema, DatePart, Kind
 from amity.data.schema.dates import ORDERS
 from amity.data.schema.table_schema import VERSION, SchemaJson, TableSchema, check_features
 from amity.errors import several
@@ -51,11 +51,12 @@ _RULES = {
     "categories": _Rule("a list of different words", lambda value: _are_words(value)),
     "other": _Rule("true or false", lambda value: isinstance(value, bool)),
     "order": _Rule("ymd, dmy or mdy", lambda value: value in ORDERS),
-    "parts": _Rule("a list of days, month, weekday", lambda value: _are_words(value) and set(value) <= _PARTS),
+    "parts": _Rule(
+        "a list of days, month, weekday", lambda value: _are_words(value) and set(value) <= {*get_args(DatePart)}
+    ),
     "marks": _Rule("a list of words", lambda value: _are_words(value)),
     "why": _Rule("text", lambda value: isinstance(value, str)),
 }
-_PARTS = {"days", "month", "weekday"}
 
 
 def _column_of(content: Any, place: int, problems: list[str]) -> ColumnSchema | None:

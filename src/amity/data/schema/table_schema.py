@@ -71,8 +71,8 @@ class TableSchema:
             try:
                 with np.errstate(over="ignore"):
                     x[:, start:end] = np.stack(list(coded(table.columns[column.name], column)), axis=1)
-                if not (fine := np.isfinite(x[:, start:end]).all(axis=1)).all():
-                    raise Misfit(~fine, "must be a number that float32 can hold")
+                if (wild := np.asarray(~np.isfinite(x[:, start:end]).all(axis=1))).any():
+                    raise Misfit(wild, "must be a number that float32 can hold")
             except Misfit as misfit:
                 problems.append(_told(table, column.name, misfit))
             start = end
