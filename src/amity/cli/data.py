@@ -193,6 +193,7 @@ def _schema(run: Run, out: str | None) -> None:
         scale=run.scale,
     )
     print(account_table(found.account))
+    print(f"{len(found.schema.features):,} features: {', '.join(found.schema.features)}")
     for note in found.notes:
         if not note.startswith("left out"):  # which the table says
             print(f"note: {note}")
