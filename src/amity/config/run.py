@@ -92,8 +92,7 @@ class Run:
     )
     schema: str = option(
         "none",
-        "schema file that says what each column of such tables is (see `amity data schema`); none: the silos agree on "
-        "one by summaries of their training rows",
+        "file that says what the columns of such tables are (`amity data schema`); none: silos agree",
         deals=True,
     )
     scale: Literal["auto", "none"] = option(
