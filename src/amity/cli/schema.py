@@ -54,10 +54,10 @@ def schema_command(
     Silos agree on it by small summaries of their training rows. With --out, it becomes a file to edit and to share.
     """
     wanted = {"data": folder, "schema": schema, "scale": scale, "test_fraction": test_fraction, "seed": seed}
-    _schema(tables_of(labels, label, dropped, **wanted), out)
+    _show_schema(tables_of(labels, label, dropped, **wanted), out)
 
 
-def _schema(run: Run, out: str | None) -> None:
+def _show_schema(run: Run, out: str | None) -> None:
     from amity.data.sets.load import survey
 
     _log.info("reading %s", run.data)
