@@ -69,7 +69,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
     leaves = {one.name: one for one in contract.leaves}
     assert leaves["params"].bytes == 2 * 3  # two weights and a bias, as bfloat16
     assert "r2" in leaves and "accuracy" not in leaves
-    signed = Signed(contract, "", "text\n")
+    signed = Signed(contract, "", "text\n", "")
     assert from_json(to_json(signed)) == signed
 
 
@@ -114,6 +114,8 @@ def test_every_option_is_either_taken_or_refused_with_a_reason(tmp_path: Path) -
         "optimizer": "sgd",
         "momentum": 0.5,
         "val_fraction": 0.1,
+        "metric": "balanced",
+        "class_weights": "balanced",
         "evaluate_every": 2,
         "train_loss": True,
         "seed": 3,

@@ -12,10 +12,12 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
+from amity import record
 from amity.config.run import Run
 from amity.contract import Federation
 from amity.errors import AmityError, InputError, LostWorker
@@ -34,6 +36,7 @@ from amity.hub import requests
 from amity.hub.accounts import Audited
 from amity.hub.board import Board, new_status, read_status
 from amity.hub.gathering import gather
+from amity.hub.presence import twice
 from amity.hub.recording import Journal
 from amity.hub.run_file import model_of
 from amity.hub.runs import run_of
@@ -57,7 +60,7 @@ def conduct(hub: Path, name: str, network: Network) -> None:
     )
     status["jobs"] += 1
     accounts = Audited(network, hub)
-    with Board(folder, status) as board, Watcher(board, network, contract.invited) as watcher:
+    with Board(folder, status) as board, Watcher(board, network, contract.invited, partial(twice, hub)) as watcher:
         try:
             _Conducted(folder, contract, document, accounts, board, watcher).go()
         except requests.Stop:
@@ -82,7 +85,7 @@ class _Conducted:
     """One run under way."""
 
     def __init__(
-        self, folder: Path, contract: RunContract, document: str, network: Network, board: Board, watcher: Watcher
+        self, folder: Path, contract: RunContract, document: str, network: Audited, board: Board, watcher: Watcher
     ) -> None:
         self._folder = folder
         self._contract = contract
@@ -105,7 +108,7 @@ class _Conducted:
 
     def _run(self, roster: Roster, run: Run, plan: Plan, found: Found | None, journal: Journal) -> None:
         contract, names = self._contract, [member.name for member in roster.members]
-        events = Stream(journal.listen)
+        events = Stream(journal.listen, self._note)
         carrier = self._carrier(roster, names, events)
         server = ServerSide(
             plan,
@@ -157,6 +160,12 @@ class _Conducted:
             pause=self._pause,
         )
 
+    def _note(self, event: Event) -> None:
+        """Put on the board, and into the audit, which silo cannot go on with the others, and why."""
+        if event.what == "aside" and event.silo is not None:
+            self._board.silo(event.silo, "absent", event.words)
+            self._network.set_aside(self._contract.name, event.round, event.silo, event.words)
+
     def _pause(self, seconds: float) -> None:
         """Wait for a silo, unless somebody does not want to: what is asked of a run does not wait for one."""
         requests.check(self._folder)
@@ -168,8 +177,7 @@ class _Conducted:
         self._board.took_part(report.round, line["took_part"])
         if journal.chosen_now:
             server.keep()
-        mean = "" if line["mean"] is None else f"mean {line['mean']:.2f}"
-        events(Event("recorded", report.round, words=mean))
+        events(Event("recorded", report.round, words=record.in_words(line, ["mean"])))
 
     def _end(self, server: ServerSide, journal: Journal, events: Stream) -> None:
         """Let every silo keep its model, and say how the run came out."""
@@ -230,6 +238,10 @@ def shortfall(contract: RunContract, board: Board) -> str:
         if silos[name]["rounds"] < contract.least_rounds
     ]
     told = ("finished", "left", "declined", "invited")  # to the others nobody has said that the run is over
-    away = [f"{name} has not got the end of the run" for name in contract.invited if silos[name]["step"] not in told]
+    away = [
+        f"{name} has not got the end of the run" + (f" ({silos[name]['words']})" if silos[name]["words"] else "")
+        for name in contract.invited
+        if silos[name]["step"] not in told
+    ]
     left = [f"{name} has left" for name in contract.invited if silos[name]["step"] == "left"]
     return "; ".join([*few, *away, *left])
