@@ -14,29 +14,31 @@ import amity
 ROOT = Path(amity.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-HEAVY = ("matplotlib", "nvflare", "pandas", "plotly", "ray", "sklearn")
+HEAVY = ("matplotlib", "nvflare", "pandas", "plotly", "ray", "sklearn", "starlette", "uvicorn")
 
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
 OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process", "site"}
-OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "predicting"}
+OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "predicting", "watch", "worth"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #
-#     errors, silo_data <- contract <- learn <- methods
+#     errors, metric, silo_data <- contract <- learn <- methods
 #                          contract <- learn <- federation <- engines
 #
 ALLOWED = {
     "errors": set(),
+    "metric": {"errors"},
     "silo_data": set(),
     "contract": {"errors", "silo_data"},
-    "config": {"errors"},
+    "config": {"errors", "metric"},
     "free_memory": {"errors"},
     "logs": {"errors"},
-    "statistics": set(),
-    "learn": {"contract", "errors"},
+    "statistics": {"metric"},
+    "worth": {"statistics"},
+    "learn": {"contract", "errors", "metric"},
     "methods": {"contract", "errors", "config", "learn"},
     "models": {"contract", "errors", "config"},
-    "federation": {"contract", "errors", "config", "learn", "free_memory"},
+    "federation": {"contract", "errors", "config", "learn", "free_memory", "metric"},
     "engines": {"contract", "errors", "config", "learn", "free_memory", "federation"},
     "data": {"contract", "errors", "config", "learn", "free_memory"},
 }
@@ -44,10 +46,11 @@ FORBIDDEN = {
     "methods": {"engines", "federation"} | OUTER,
     "federation": {"methods", "engines"} | OUTER,
     "engines": {"methods"} | OUTER,
-    "hub": {"engines", "engines/flare", "data", "cli", "api", "running"},
-    "site": {"engines/flare", "hub", "cli"},
-    "record": {"methods", "engines", "data", "cli", "api", "running"},
-    "report": {"methods", "engines", "data", "cli", "api", "running"},
+    "hub": {"engines", "engines/flare", "data", "cli", "api", "running", "watch"},
+    "site": {"engines/flare", "hub", "cli", "watch"},
+    "record": {"methods", "engines", "data", "cli", "api", "running", "watch"},
+    "report": {"methods", "engines", "data", "cli", "api", "running", "watch"},
+    "watch": {"engines/flare", "cli", "api", "running"},  # it reads what others have written, and starts nothing
 }
 MEETING_PLACES = {"api", "prepare", "resolve", "running", "silo_process"}  # where methods, federation and engines meet
 MEETING_PLACES |= {"checks"}  # look at silos and hubs from outside

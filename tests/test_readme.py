@@ -20,6 +20,7 @@ from amity.cli import data as cli_data
 from amity.cli import plan, running
 from amity.cli import report as cli_report
 from amity.cli import reproduce as cli_reproduce
+from amity.cli import schema as cli_schema
 from amity.cli import settings as cli_settings
 from amity.config.run import Run
 from amity.data import SETTINGS, SOURCES
@@ -74,9 +75,11 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(running, "run_all", looked_at)
     monkeypatch.setattr(cli_bench, "run_benchmarks", known)
     monkeypatch.setattr(cli_settings, "_look", dealt)
+    monkeypatch.setattr(cli_schema, "_show_schema", dealt)
     monkeypatch.setattr(reproduce.Runner, "run_missing", lambda *what: None)
     monkeypatch.setattr(cli_reproduce, "show", lambda *what: None)
-    monkeypatch.setattr(cli_report, "report", lambda records, path: None)
+    monkeypatch.setattr(cli_report, "report", lambda *what: None)
+    monkeypatch.setattr(cli_report, "write_pictures", lambda *what: None)
     monkeypatch.setattr(cli_report, "run_directories", lambda path: [])
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
     monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir, labels: None)

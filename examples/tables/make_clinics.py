@@ -1,7 +1,7 @@
 """Three made-up clinics with tables as people have them: `python examples/tables/make_clinics.py FOLDER` writes them.
 
 Categories, dates, ids, missing values in several spellings, columns of very different scales, an empty column,
-semicolons, decimal commas and an old encoding at one clinic. `examples/tables/clinics` is what it writes; nobody is real.
+semicolons, decimal commas and an old encoding at one clinic. `examples/tables/clinics` holds them; nobody is real.
 """
 
 import csv

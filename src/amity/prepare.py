@@ -67,7 +67,7 @@ class Prepared(NamedTuple):
             "features": list(self.silos.features),
             "schema": None if self.silos.schema is None else self.silos.schema.json(),
             "columns": list(self.silos.account) or None,
-            "score": "accuracy" if self.silos.classes else "r2",
+            "score": self.plan.task.metric.key,
             "scales": None if self.silos.classes else {silo.name: silo.scale for silo in self.silos.silos},
             "sha256": self.silos.sha256,
             "test_sha256": _tests_hash(self.silos),

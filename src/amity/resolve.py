@@ -20,11 +20,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from amity import methods, models
-from amity.config.run import Run
+from amity.config.run import ALONE, Run
 from amity.contract import InputError, Method, Particular, Solver, Validating
 from amity.federation.plan import Member, Plan, federation_of
 from amity.learn.task import Task
 from amity.methods.pooled import Pooled
+from amity.metric import Metric, main_metric
 
 RATES = {"adam": 1e-3, "sgd": 1e-2}
 """Rates of an optimiser that is not the method's own, where none is given."""
@@ -46,7 +47,8 @@ def resolve(
     """The plan of a run with these silos: a pure function, the same at the server and at each silo."""
     label, built = method_of(run, method)
     shape, classes = _agreed(roster)
-    name, task = _task(run, shape, classes, model)
+    metric = main_metric(run.metric, classes)
+    name, task = _task(run, shape, classes, model, metric)
     solver = solver_of(run, label, built, [member.size for member in roster])
     if isinstance(built, Particular):
         built.accept(solver)
@@ -64,11 +66,24 @@ def resolve(
         optimizer=solver.optimizer,
         momentum=solver.momentum,
         val_fraction=validation_of(run, label, built, roster),
+        metric=metric.key,
         participation=share,
         settings=methods.settings_of(built),
     )
     fed = federation_of(roster, run.rounds, run.seed)
     return Resolved(resolved, Plan(built, task, fed, solver, resolved.who))
+
+
+def alone_of(run: Run, method: Method | None = None) -> Run:
+    """The run to measure this one by: every silo trains alone, with the same options.
+
+    Its solver is that of `separate`, as in every comparison. A rate or momentum that was given belongs to the method's
+    own optimiser, which is then taken with it. Nobody is absent from its own training: all silos train in every round.
+    """
+    optimizer = run.optimizer
+    if optimizer == "auto" and (run.lr != "auto" or run.momentum != "auto"):
+        optimizer = method_of(run, method)[1].solver.optimizer
+    return replace(run, method=ALONE, settings={}, optimizer=optimizer, participation=1.0, drop=0.0)
 
 
 def method_of(run: Run, method: Method | None = None) -> tuple[str, Method]:
@@ -128,8 +143,10 @@ def _agreed(roster: Sequence[Member]) -> tuple[tuple[int, ...], int]:
     return first.shape, max(member.classes for member in roster)
 
 
-def _task(run: Run, shape: tuple[int, ...], classes: int, model: Builds | None) -> tuple[str, Task]:
+def _task(run: Run, shape: tuple[int, ...], classes: int, model: Builds | None, metric: Metric) -> tuple[str, Task]:
     """The model's name, and the task of learning it."""
+    if run.class_weights != "none" and not classes:
+        raise InputError("class_weights needs classes, the labels here are quantities: leave it at none")
     start: Mapping[str, Tensor] | None = None if run.init_from == "none" else _weights(run.init_from)
     make: Callable[[], nn.Module]
     if model is None:
@@ -145,7 +162,16 @@ def _task(run: Run, shape: tuple[int, ...], classes: int, model: Builds | None) 
             f"model needs a function that builds your nn.Module, or a module, got {model!r}: "
             "leave it out for one that Amity has, and name that in the run: Run(model='mlp')"
         )
-    return name, Task(make, shape, classes, device=_device(run.device), start=start, train_loss=run.train_loss)
+    return name, Task(
+        make,
+        shape,
+        classes,
+        device=_device(run.device),
+        start=start,
+        train_loss=run.train_loss,
+        metric=metric,
+        class_weights=run.class_weights,
+    )
 
 
 def _check_batches(task: Task, roster: Sequence[Member], solver: Solver) -> None:

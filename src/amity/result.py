@@ -13,15 +13,18 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from amity.config.options import nearest
+from amity.config.run import ALONE_FOLDER
 from amity.contract import InputError, Model, Scale, Split
 from amity.data.own.tensors import Array
-from amity.learn.metrics import TITLES
 from amity.learn.task import Task
+from amity.metric import METRICS, Metric
 from amity.predicting.examples import Examples, examples_of_arrays, read_examples
 from amity.predicting.model import Builds, Restored, outputs_of, task_of
 from amity.predicting.predictions import Predictions, predictions_of
-from amity.record import Line, ModelFacts, Record, Summary, holds_run, read
+from amity.record import Line, ModelFacts, Record, Summary, holds_run, read, scores_of
 from amity.record.directory import FACTS
+from amity.report.view_worth import worth_beside
+from amity.worth.contents import WorthView
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,7 @@ class Result:
     record: Record  # all that was recorded of it
     path: Path | None  # its run directory, where it has one
     _held: Held
+    alone: Result | None = None  # what every silo reached alone, where that was asked for
 
     @property
     def summary(self) -> Summary:
@@ -57,20 +61,28 @@ class Result:
         return self.record.weights
 
     @property
+    def metric(self) -> Metric:
+        """The metric that the run is scored by: its title, its unit, and which way is better."""
+        return METRICS[self.summary["score"]]
+
+    @property
     def bmta(self) -> float:
         """The best mean test accuracy over rounds, in percent, as papers report it: it chooses the round on test data.
 
         What one can expect of the models that come back is `best`.
         """
-        if self.summary["score"] != "accuracy":
+        if self.metric.labels == "quantities":
             raise InputError("quantities have no accuracy: see best and scores of this result")
+        if self.metric.key != "accuracy":
+            raise InputError(f"the BMTA is of accuracies, this run has {self.metric.title}: see best and scores")
         return _number(self.summary["bmta"])
 
     @property
     def best(self) -> float:
-        """The mean test score of the delivered models, in percent: accuracy, or R2 where labels are quantities; or NaN.
+        """The mean test score of the delivered models, by the run's metric: of accuracies, in percent.
 
-        Delivered are the models of the round that validation data chose, where there are some, else of the last.
+        NaN where it is undefined. Delivered are the models of the round that validation data chose, where there are
+        some, else of the last.
         """
         return _number(self.summary["delivered"])
 
@@ -82,32 +94,44 @@ class Result:
     @property
     def accuracy(self) -> dict[str, float]:
         """Each silo's test accuracy with the model that is delivered, in percent."""
-        if self.summary["score"] != "accuracy":
+        if self.metric.labels == "quantities":
             raise InputError("quantities have no accuracy: see best and scores of this result")
-        return self.scores
+        return self._by_silo(scores_of(self._delivered, "accuracy"))
 
     @property
     def scores(self) -> dict[str, float]:
-        """Each silo's score with the model that is delivered, in percent: accuracy, or R2 where labels are quantities.
+        """Each silo's score with the model that is delivered, by the run's metric: of accuracies, in percent.
 
-        NaN where it is undefined. A model that has failed has the accuracy 0, and no R2 (NaN).
+        NaN where it is undefined. A model that has failed has the accuracy 0, and no R2 or RMSE (NaN).
         """
+        return self._by_silo(scores_of(self._delivered))
+
+    @property
+    def _delivered(self) -> Line:
         if not self.round:
             raise InputError(f"{self.record.path} has no round with scores yet: finish the run with --resume")
-        line = self.lines[self.round - 1]
-        found = line["r2"] if "r2" in line else line["accuracy"]
-        return dict(zip(self.record.silos, map(_number, found or ()), strict=True))
+        return self.lines[self.round - 1]
+
+    def _by_silo(self, values: Sequence[float | None] | None) -> dict[str, float]:
+        return dict(zip(self.record.silos, map(_number, values or ()), strict=True))
+
+    @property
+    def worth(self) -> WorthView:
+        """Whether joining was worth it, for each silo and for all together; needs a run with `alone=True`."""
+        return worth_beside(self.record, None if self.alone is None else self.alone.record)
 
     def __str__(self) -> str:
-        told, score = self.summary, TITLES[self.summary["score"]]
+        told, metric = self.summary, self.metric
         found = {silo: value for silo, value in self.scores.items() if not math.isnan(value)}
         lines = [
             f"{told['method']} on {told['data']}, {told['setting']}: {told['clients']} silos, {told['rounds']} rounds",
-            f"  mean test {score} {self.best:.2f} % with the models of round {self.round} ({told['chosen_by']})",
+            f"  mean test {metric.title} {metric.text(self.best)} with the models of round {self.round} "
+            f"({told['chosen_by']})",
         ]
         if found:
-            low, high = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
-            lines.append(f"  worst {low} {found[low]:.2f} %, best {high} {found[high]:.2f} %")
+            ranks = {silo: metric.rank(value) for silo, value in found.items()}
+            low, high = min(ranks, key=ranks.__getitem__), max(ranks, key=ranks.__getitem__)
+            lines.append(f"  worst {low} {metric.text(found[low])}, best {high} {metric.text(found[high])}")
         return "\n".join([*lines, f"  record in {self.path}" if self.path else "  not on disk: give out=DIRECTORY"])
 
     __repr__ = __str__
@@ -259,4 +283,6 @@ def read_run(path: str | Path, *, model: Builds | None = None) -> Result:
         if inside:
             raise InputError(f"{path} holds {len(inside)} runs: name one of them, such as {inside[0]}")
     found = read(path)
-    return Result(found, path, OnDisk(found, model))
+    own = path.parent / ALONE_FOLDER / path.name if path.name.startswith("seed-") else path / ALONE_FOLDER
+    alone = read_run(own, model=model) if holds_run(own) else None
+    return Result(found, path, OnDisk(found, model), alone)

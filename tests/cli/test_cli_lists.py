@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from cli.commands import Amity, refused, tree, worked
+from report.reported_runs import Page
 
 from amity import deal, load
 from amity.data import SETTINGS, SOURCES
@@ -15,11 +16,28 @@ from amity.data.settings.registry import options_of as setting_options
 from amity.methods import METHODS, options_of
 
 
-def test_methods_are_listed_with_paper_and_options(amity: Amity) -> None:
+def test_methods_are_listed_with_a_line_each(amity: Amity) -> None:
     said = amity("methods")
     worked(said)
-    names = [line.split()[0] for line in said.out.splitlines() if line.strip() and not line.startswith(" ")]
-    assert set(METHODS) <= set(names)
+    *lines, last = said.out.splitlines()
+    assert [line.split()[0] for line in lines] == list(METHODS)
+    assert all(entry.title in line for line, entry in zip(lines, METHODS.values(), strict=True))
+    assert "amity methods NAME" in last
+
+
+def test_a_method_is_shown_in_full(amity: Amity) -> None:
+    said = amity("methods", "fedamp", "separate")
+    worked(said)
+    words = " ".join(said.out.split())
+    assert "Huang et al., AAAI 2021" in words and "every silo trains alone" in words and "apple" not in words
+    assert "down d, up d" in words and "down 0, up 0" in words
+    assert list(json.loads(amity("methods", "fedamp", "--json").out)) == ["fedamp"]
+    refused(amity("methods", "fedamq"), "did you mean fedamp")
+
+
+def test_every_option_of_a_method_is_told(amity: Amity) -> None:
+    said = amity("methods", *METHODS)
+    worked(said)
     found = json.loads(amity("methods", "--json").out)
     assert list(found) == list(METHODS)
     for name, row in found.items():
@@ -61,8 +79,8 @@ def test_a_setting_can_be_looked_at(amity: Amity, tmp_path: Path) -> None:
         assert rows[silo["name"]] == ["–", *(str(number) if number else "·" for number in numbers)]
     assert rows["sha256"] == [expected["sha256"]]
     assert "dirichlet:alpha=0.1,axis=class,min_size=10,test_from=shares on synthetic" in said.out
-    page = (tmp_path / "here" / "picture.html").read_text(encoding="utf-8")
-    assert "Who holds what" in page and "silo-05" in page
+    shown = Page(tmp_path / "here" / "picture.html").view["silos"]
+    assert [(silo["name"], silo["held"]) for silo in shown] == [(s["name"], s["train"]) for s in expected["silos"]]
     assert list(tree(tmp_path)) == ["here", "here/picture.html"]
     refused(amity("settings", "--out", "x.html"), "SETTING")
     refused(amity("settings", "dirichlet:alpha=0"), "alpha")

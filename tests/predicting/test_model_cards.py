@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from cli.commands import Amity, worked
-from predicting.clinics import SILOS, run_clinics
+from predicting.clinics import SILOS, make_clinics, run_clinics
 from scipy import stats
 
 import amity as package
+from amity.report.view_worth import worth_beside
 
 
 def test_a_card_says_what_the_record_holds(clinics: Path) -> None:
@@ -25,7 +26,7 @@ def test_a_card_says_what_the_record_holds(clinics: Path) -> None:
     assert "- 2 features: pressure, sugar; the label is `diagnosis`" in text
     assert "trained together with 2 other silos, by the method `heurfedamp`" in text
     assert str(record.facts["sha256"]) in text and "seed 0" in text and f"Amity {record.facts['version']}" in text
-    assert "## What it must not be used for" in text and "With nothing yet." in text
+    assert "## What it must not be used for" in text and "With nothing." in text
     assert len(text) < 4000
 
 
@@ -36,20 +37,30 @@ def test_quantities_have_an_error_with_an_interval(quantities: Path) -> None:
 
 
 def test_a_card_knows_what_was_run_beside_it(amity: Amity, tmp_path: Path) -> None:
-    for method in ("separate", "fedamp", "fedavg"):
+    runs = ("fedamp", "fedavg", "separate")
+    for method in runs:
         run_clinics(tmp_path, method, out=f"both/{method}")
-    alone, joined, everybody = (
-        package.read_run(tmp_path / "both" / m).scores for m in ("separate", "fedamp", "fedavg")
-    )
-    early = (tmp_path / "both" / "fedamp" / "models" / "south.md").read_text()
-    row = (
-        f"| a model trained by the silo alone | {alone['south']:.1f} | {joined['south'] - alone['south']:+.1f} points |"
-    )
-    assert row in early and "global model" not in early
+    joined, everybody, alone = (package.read_run(tmp_path / "both" / name).scores["south"] for name in runs)
+    text = (tmp_path / "both" / "fedamp" / "models" / "south.md").read_text()  # the others came after it
+    assert f"| a model trained by the silo alone | {alone:.1f} | {joined - alone:+.1f} points |" in text
+    assert f"| one global model for all silos | {everybody:.1f} |" in text
+    records = [package.read_run(tmp_path / "both" / name).record for name in ("fedamp", "separate")]
+    (verdict,) = (one["words"] for one in worth_beside(*records)["silos"] if one["silo"] == "south")
+    assert f"beside training alone: **{verdict}**" in text
     worked(amity("export", "both/fedamp", "--silo", "south", "--to", "card"))
-    late = (tmp_path / "south.md").read_text()
-    assert row in late and f"| one global model for all silos | {everybody['south']:.1f} |" in late
+    assert (tmp_path / "south.md").read_text() == text
     assert "what models of silos that join are compared with" in (tmp_path / "both/separate/models/east.md").read_text()
+
+
+def test_a_run_with_every_silo_alone_is_read_with_it(tmp_path: Path) -> None:
+    make_clinics(tmp_path / "clinics")
+    run = package.Run("fedamp", data=f"folder:{tmp_path / 'clinics'}", label="diagnosis", rounds=1, epochs=1, workers=1)
+    now = package.run(run, out=tmp_path / "run", alone=True)
+    later = package.read_run(tmp_path / "run")
+    assert later.alone is not None and now.alone is not None and later.alone.scores == now.alone.scores
+    assert later.worth == now.worth
+    text = (tmp_path / "run" / "models" / "north.md").read_text()
+    assert f"| a model trained by the silo alone | {now.alone.scores['north']:.1f} |" in text
 
 
 def test_a_run_that_was_tested_on_other_examples_is_no_comparison(tmp_path: Path) -> None:
@@ -57,7 +68,7 @@ def test_a_run_that_was_tested_on_other_examples_is_no_comparison(tmp_path: Path
     data = tmp_path / "clinics" / "north.csv"
     data.write_text(data.read_text() + "9,9,ill\n" * 10)
     run_clinics(tmp_path, "fedamp", out="fedamp")
-    assert "With nothing yet." in (tmp_path / "fedamp" / "models" / "south.md").read_text()
+    assert "With nothing." in (tmp_path / "fedamp" / "models" / "south.md").read_text()
 
 
 @pytest.mark.parametrize("silo", SILOS)

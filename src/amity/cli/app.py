@@ -15,6 +15,7 @@ from amity.cli.bench import bench_command
 from amity.cli.compare import compare_command
 from amity.cli.export import export_command
 from amity.cli.flags import with_log_options
+from amity.cli.help import CommandGroups, UsualOptions
 from amity.cli.methods import methods_command
 from amity.cli.predict import predict_command
 from amity.cli.refusals import exit_code_of
@@ -24,10 +25,11 @@ from amity.cli.run import run_command
 from amity.cli.settings import settings_command
 from amity.cli.signals import stopping
 from amity.cli.streams import keep_streams
+from amity.cli.watch import watch_command
 
 app = typer.Typer(
+    cls=CommandGroups,
     help="Personalised federated learning between silos: one personal model per silo.",
-    add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},  # commands inherit it
 )
@@ -46,9 +48,10 @@ def top(
         print(context.get_help())
 
 
-app.command("run")(run_command)
-app.command("compare")(compare_command)
+app.command("run", cls=UsualOptions)(run_command)
+app.command("compare", cls=UsualOptions)(compare_command)
 app.command("report")(report_command)
+app.command("watch")(watch_command)
 app.command("predict")(predict_command)
 app.command("export")(export_command)
 app.command("methods")(methods_command)

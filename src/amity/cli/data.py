@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,16 +13,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from amity.cli.flags import DataDir, Json, joined, with_log_options
+from amity.cli.flags import DataDir, Json, with_log_options
 from amity.cli.progress import shown_fetching
-from amity.config.options import fields_of, parse
+from amity.cli.schema import account_table, schema_command
+from amity.cli.table_options import LABEL, LABELS, SCALE, SCHEMA, Dropped, Label, Labels, Scale, Schema, tables_of
 from amity.config.run import Run
 from amity.errors import InputError, InputErrors, several
 
 if TYPE_CHECKING:
     from amity.data import Source
-    from amity.data.schema.account import ColumnAccount
-    from amity.data.schema.table_schema import TableSchema
     from amity.data.sets.entry import SourceEntry
 
 app = typer.Typer(
@@ -30,30 +29,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Labels = Annotated[
-    str, typer.Option("--labels", metavar="auto|classes|quantities", help="what the labels of folder:PATH are")
-]
-LABELS = str(fields_of(Run)["labels"].default)
-Label = Annotated[str, typer.Option("--label", metavar="COLUMN", help="column of the labels in tables of folder:PATH")]
-LABEL = str(fields_of(Run)["label"].default)
-Dropped = Annotated[
-    list[str] | None,
-    typer.Option("--drop-column", metavar="COLUMN", help="column of such tables to leave out; may be repeated"),
-]
-Schema = Annotated[
-    str, typer.Option("--schema", metavar="FILE", help="schema file that says what each column of such tables is")
-]
-SCHEMA = str(fields_of(Run)["schema"].default)
-Scale = Annotated[
-    str, typer.Option("--scale", metavar="auto|none", help="whether numbers of such tables are scaled, over all silos")
-]
-SCALE = str(fields_of(Run)["scale"].default)
-TestFraction = Annotated[
-    str, typer.Option("--test-fraction", metavar="X", help="held out by silos of folder:PATH and heart")
-]
-TEST_FRACTION = str(fields_of(Run)["test_fraction"].default)
-Seed = Annotated[str, typer.Option("--seed", metavar="N", help="seed of the split")]
-SEED = str(fields_of(Run)["seed"].default)
 NAMED = 20  # classes that are told by name
 
 _log = logging.getLogger("amity.cli")
@@ -155,86 +130,7 @@ def verify_command(
     _verify(at_hand, data_dir, tables_of(labels, label, dropped, schema=schema, scale=scale))
 
 
-@app.command("schema")
-@with_log_options
-def schema_command(
-    folder: Annotated[str, typer.Argument(metavar="folder:PATH", help="silos that are tables", show_default=False)],
-    labels: Labels = LABELS,
-    label: Label = LABEL,
-    dropped: Dropped = None,
-    schema: Schema = SCHEMA,
-    scale: Scale = SCALE,
-    test_fraction: TestFraction = TEST_FRACTION,
-    seed: Seed = SEED,
-    out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE", help="TOML file to write the schema to, for --schema")
-    ] = None,
-) -> None:
-    """Show what each column of one's own tables is, and what is done with it.
-
-    Silos agree on it by small summaries of their training rows. With --out, it becomes a file to edit and to share.
-    """
-    wanted = {"data": folder, "schema": schema, "scale": scale, "test_fraction": test_fraction, "seed": seed}
-    _schema(tables_of(labels, label, dropped, **wanted), out)
-
-
-def _schema(run: Run, out: str | None) -> None:
-    from amity.data.sets.load import survey
-
-    _log.info("reading %s", run.data)
-    found = survey(
-        run.data,
-        seed=run.seed,
-        test_fraction=run.test_fraction,
-        labels=run.labels,
-        label=None if run.label == LABEL else run.label,
-        drop=run.dropped,
-        schema=None if run.schema == SCHEMA else run.schema,
-        scale=run.scale,
-    )
-    print(account_table(found.account))
-    for note in found.notes:
-        if not note.startswith("left out"):  # which the table says
-            print(f"note: {note}")
-    for conflict in found.conflicts:
-        print(f"to be decided: {conflict}")
-    if out is not None:
-        _write_schema(found.schema, out)
-
-
-def _write_schema(schema: TableSchema, out: str) -> None:
-    from pathlib import Path
-
-    from amity.data.schema.schema_file import schema_text
-    from amity.record.files import replace
-
-    try:
-        replace(Path(out), schema_text(schema).encode())
-    except OSError as error:
-        raise InputError(f"cannot write {out} ({error.strerror or error}): choose another place") from None
-    print(f"wrote {out}: edit it, then give it with --schema {out}")
-
-
-def account_table(account: Sequence[ColumnAccount]) -> str:
-    """Return what is done with each column as a table of text."""
-    rows = [("column", "kind", "missing", "what is done", "why")]
-    for one in account:
-        share = "" if one["missing"] is None else f"{one['missing']:.0%}" if one["missing"] else "-"
-        rows.append((_short(one["column"]), one["kind"], share, _short(one["done"], 70), one["why"]))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-
-
-def _short(text: str, most: int = 30) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def tables_of(labels: str, label: str, dropped: list[str] | None, **more: str) -> Run:
-    """Return the run whose options say how one's own tables are read."""
-    wanted = {"labels": labels, "label": label, **more}
-    if dropped:
-        wanted["drop_column"] = joined(dropped)
-    return Run(**{key: parse(Run, key, text) for key, text in wanted.items()})
+app.command("schema")(schema_command)
 
 
 def _verify(names: list[str], data_dir: str | None, run: Run) -> None:

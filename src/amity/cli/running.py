@@ -16,6 +16,7 @@ from rich.markup import escape
 from amity import logs
 from amity.cli import report
 from amity.cli.progress import err, note, shown, shown_fetching
+from amity.cli.watch import served
 from amity.config.run import Run
 from amity.federation.events import Listener, Stream
 
@@ -29,8 +30,13 @@ Plan = Sequence[tuple[Run, Path]]
 _log = logging.getLogger("amity.cli")
 
 
-def run_all(plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None) -> None:
-    """Run all that was planned, showing how it goes on; then report."""
+def run_all(plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None, watch: bool) -> None:
+    """Run all that was planned, showing how it goes on, with `watch` on a live page too; then report."""
+    with served([place for _, place in plan], wanted=watch):
+        _run_all(plan, target, resume=resume, force=force, data_dir=data_dir)
+
+
+def _run_all(plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None) -> None:
     from amity import api
 
     logs.log_torch()
@@ -38,9 +44,9 @@ def run_all(plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: st
     shows = api.Shows(watch=watched, fetching=shown_fetching, prepared=_told, stopped=_stopped)
     results = api.run_each(jobs, resume=resume, force=force, data_dir=data_dir, note=note, shows=shows)
     records = [result.record for result in results]  # and not the models of all
-    report.report(records, target / "report.html")
+    view = report.report(records, target / "report.html")
     if len(records) > 1:
-        report.write_results(records, target)
+        report.write_results(records, target, view["worth"])
 
 
 def _told(prepared: Sequence[Prepared]) -> None:

@@ -11,7 +11,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from amity.cli.data import (
+from amity.cli.data import print_problems
+from amity.cli.flags import with_log_options
+from amity.cli.progress import shown_fetching
+from amity.cli.table_options import (
     LABEL,
     LABELS,
     SCALE,
@@ -25,11 +28,8 @@ from amity.cli.data import (
     Schema,
     Seed,
     TestFraction,
-    print_problems,
     tables_of,
 )
-from amity.cli.flags import with_log_options
-from amity.cli.progress import shown_fetching
 from amity.config.options import fields_of
 from amity.config.run import Run
 from amity.errors import InputError

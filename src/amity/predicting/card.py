@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -17,67 +17,52 @@ from amity.data.schema.columns import listed
 from amity.errors import InputError
 from amity.learn.metrics import TITLES, UNITS
 from amity.predicting.interval import normal, wilson
+from amity.predicting.neighbours import ALONE, REFERENCES, references, told_by
 from amity.predicting.table import schema_in
-from amity.record import Record, file_names, read
+from amity.record import Record, file_names
 from amity.record.contents import Holding, ModelFacts
 from amity.record.directory import card_files
 from amity.record.files import Array, replace, written_to
-
-REFERENCES = {
-    "separate": "a model trained by the silo alone",
-    "fedavg": "one global model for all silos",
-    "pooled": "one model on all silos' data in one place",
-}
-"""The methods that a personal model is compared with, where they were run on the same test examples."""
+from amity.report.view_worth import worth_beside
 
 SHOWN = 12  # classes or features that are named
 
 
 def write_cards(record: Record) -> None:
-    """Write the card of every personal model of a run beside it."""
-    beside = references(record)
-    names = file_names(record.silos)
+    """Write the card of every personal model of a run beside it, and those of runs that are compared with it."""
+    _write(record)
+    for other in told_by(record):
+        with suppress(InputError):  # what is damaged there is told when that run is read
+            _write(other)
+
+
+def _write(record: Record) -> None:
+    beside, names = references(record), file_names(record.silos)
+    verdicts = verdicts_of(record, beside)
     with written_to(record.path):
         for silo, file in zip(names, card_files(names.values()), strict=True):
-            replace(record.path / file, card_of(record, silo, beside).encode())
+            replace(record.path / file, card_of(record, silo, beside, verdicts).encode())
 
 
-def references(record: Record) -> dict[str, Record]:
-    """Return the runs of reference methods that lie beside this one, as `amity compare` lays them.
+def verdicts_of(record: Record, beside: Mapping[str, Record]) -> dict[str, str]:
+    """Return by silo whether joining was worth it, in words, where the silos have trained alone as well."""
+    if ALONE not in beside:
+        return {}
+    return {one["silo"]: one["words"] for one in worth_beside(record, beside[ALONE])["silos"]}
 
-    Only those count that are finished and were tested on the same examples.
+
+def card_of(record: Record, silo: str, beside: Mapping[str, Record], verdicts: Mapping[str, str]) -> str:
+    """Return the card of a silo's personal model.
+
+    `beside`: runs to compare it with, by method. `verdicts`: by silo, whether joining was worth it.
     """
-    path = record.path
-    of_seed = path.name.startswith("seed-")
-    above = path.parent.parent if of_seed else path.parent
-    found = {}
-    for method in REFERENCES:
-        place = above / method / path.name if of_seed else above / method
-        if method != record.facts["method"] and place != path and (other := _finished(place)) is not None:
-            same = other.facts.get("test_sha256") == record.facts.get("test_sha256")
-            if same and other.facts["method"] == method and other.silos == record.silos:
-                found[method] = other
-    return found
-
-
-def _finished(path: Path) -> Record | None:
-    """Return the run in a directory, where there is a finished one that can be read."""
-    try:
-        record = read(path)
-    except InputError:
-        return None
-    return record if record.summary is not None else None
-
-
-def card_of(record: Record, silo: str, beside: Mapping[str, Record]) -> str:
-    """Return the card of a silo's personal model. `beside`: runs to compare it with, by method."""
     facts = record.model_facts(silo)
     parts = [
         f"# Model card: {silo}",
         _about(record, facts),
         "## The data\n\n" + _data(record, silo, facts),
         "## How good it is\n\n" + _quality(record, silo),
-        "## What it was compared with\n\n" + _compared(record, silo, beside),
+        "## What it was compared with\n\n" + _compared(record, silo, beside, verdicts.get(silo)),
         "## What it must not be used for\n\n" + _limits(record, silo),
         "## Using it\n\n" + _use(facts),
         "## Where it comes from\n\n" + _origin(record),
@@ -89,7 +74,7 @@ def _about(record: Record, facts: ModelFacts) -> str:
     labels = facts["labels"]
     says = "a quantity" if labels is None else f"one of {len(labels)} classes: {listed(labels, SHOWN)}"
     kind = "a model of your own" if facts.get("own") else "the model"
-    alone = facts["method"] == "separate"
+    alone = facts["method"] == ALONE
     others = len(record.silos) - 1
     how = "trained by this silo alone" if alone else f"trained together with {others} other silo{'s' * (others != 1)}"
     chosen = record.results.get("chosen_by") or "last round"
@@ -169,22 +154,26 @@ def _metrics(record: Record, silo: str) -> list[str]:
     ]
 
 
-def _compared(record: Record, silo: str, beside: Mapping[str, Record]) -> str:
+def _compared(record: Record, silo: str, beside: Mapping[str, Record], verdict: str | None) -> str:
     own = _score(record, silo)
     scores = {method: _score(other, silo) for method, other in beside.items()}
     key = record.results.get("score") or "accuracy"
     share = key not in UNITS
     known = {method: score for method, score in scores.items() if score is not None}
     rows = [] if own is None else [_row(method, score, own, share) for method, score in known.items()]
-    if not rows and record.facts["method"] == "separate":
+    if not rows and record.facts["method"] == ALONE:
         return "It is the model that this silo trains alone: what models of silos that join are compared with."
     if not rows:
         return (
-            "With nothing yet. Whether joining was worth it shows beside a model that the silo trains alone: "
-            "`amity compare separate fedavg METHOD`, then `amity export RUN --silo NAME --to card` writes this anew."
+            "With nothing. Whether joining was worth it shows beside a model that the silo trains alone, which "
+            "`amity run` and `amity compare` do unless they are told not to."
         )
     head = [f"| on the same test examples | {TITLES[key]}{' %' * share} | this model has |", "|---|---|---|"]
     caution = "A small difference may be chance: the report of the comparison has its interval."
+    if verdict is not None:
+        caution = (
+            f"By joining, beside training alone: **{verdict}**. The report has the interval, and how it is reached."
+        )
     return "\n".join([*head, *rows]) + f"\n\n{caution}"
 
 

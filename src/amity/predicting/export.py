@@ -22,7 +22,8 @@ from torch import nn
 from amity.contract import Model
 from amity.errors import InputError
 from amity.learn.task import Task
-from amity.predicting.card import card_of, references
+from amity.predicting.card import card_of, verdicts_of
+from amity.predicting.neighbours import references
 from amity.predicting.onnx import export_onnx
 from amity.predicting.program import COUNTS, check_equal, inputs_like, program_of, quiet_torch
 from amity.predicting.target import writing
@@ -59,8 +60,9 @@ def export(result: Result, silo: str, to: Kind, out: Path | None = None) -> Expo
     if to != "card":
         return export_model(held.facts(silo), held.task(silo), held.model(silo), to, place, result.record.path)
     _check(place, to)
+    beside = references(result.record)
     with writing(place):
-        replace(place, card_of(result.record, silo, references(result.record)).encode())
+        replace(place, card_of(result.record, silo, beside, verdicts_of(result.record, beside)).encode())
     return Exported(place, "what the model is, how good it is and what it is not for")
 
 

@@ -14,7 +14,6 @@ whole run did, and neither the server nor the other silos have to wait for that.
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -33,13 +32,15 @@ from amity.predicting.model import outputs_of, restored
 from amity.record.contents import ModelFacts
 from amity.record.files import load_json, plain, save_arrays, to_json
 from amity.record.files import replace as put
-from amity.site import agreement, ending, paired
+from amity.site import agreement, ending
 from amity.site.config import Site
 from amity.site.data import prepared
 from amity.site.ending import VERDICT
 from amity.site.keeping import KeptSilo, writing
 from amity.site.model_file import WEIGHTS, read_facts, read_weights, write_weights
-from amity.site.verdict import Verdict, judged, report
+from amity.site.verdict import Verdict, report
+from amity.worth import paired
+from amity.worth.judgement import judged, with_training
 
 REPORT, ALONE, PREDICTIONS = "report.md", "alone.safetensors", "predictions.npz"
 
@@ -96,13 +97,15 @@ def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) 
     try:
         if side.pending is not None:
             side.answer(Commit(plan.run, side.pending.round, client, "accepted"))
-        best = -math.inf
+        metric = plan.task.metric
+        best = metric.failed
         if side.kept is not None and side.data.val is not None:
-            best = plan.task.evaluate(side.delivered(), side.data.val).main
+            best = plan.task.evaluate(side.delivered(), side.data.val, side.unit).main
         for round in range(side.committed + 1, rounds + 1):
             side.answer(Train(plan.run, round, client, {}))
             side.answer(Commit(plan.run, round, client, "accepted"))
-            if side.data.val is not None and (val := side.measure(round, None).val or 0.0) > best:
+            val = None if side.data.val is None else side.measure(round, None).val
+            if val is not None and metric.beats(val, best):
                 best = val
                 side.answer(Keep(plan.run, round, client, None))
         if side.kept is None:
@@ -124,6 +127,7 @@ def _compared(
         difference = paired.of_outcomes(first, second)
     else:
         difference = paired.of_errors(first, second, truth * silo.scale.unit)
+    difference = with_training(difference, "accuracy" if task.classes else "r2")
     judgement, words = judged(difference)
     told = Verdict(
         run=facts["run"],
@@ -134,9 +138,9 @@ def _compared(
         round=facts["round"],
         alone_round=alone.round,
         examples=len(truth),
-        score="accuracy" if task.classes else "r2",
-        personal=scores["personal"].main,
-        alone=scores["alone"].main,
+        score="accuracy" if task.classes else "r2",  # by which its interval is: whatever the run is scored by
+        personal=_compared_by(scores["personal"]),
+        alone=_compared_by(scores["alone"]),
         difference=difference.points,
         low=difference.low,
         high=difference.high,
@@ -156,6 +160,11 @@ def _score(task: Task, silo: Silo, model: Model) -> Score:
     test = task.prepare(silo.test)
     outputs = outputs_of(task, model, test.x)
     return task.scores(outputs, test.y, [len(test.y)], [0.0], [silo.scale.unit])[0]
+
+
+def _compared_by(score: Score) -> float:
+    """The score whose difference has an interval."""
+    return score.metrics["r2"] if "r2" in score.metrics else score.accuracy
 
 
 def _write_predictions(file: Path, task: Task, silo: Silo, models: dict[str, Model], facts: ModelFacts) -> None:

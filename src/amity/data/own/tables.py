@@ -122,7 +122,7 @@ def read_tables(
     schema, names = survey.schema, list(survey.silos)
     check_features(schema)
     for table in (table for own in survey.silos.values() for table in own.tables):
-        budget.take(NUMBER * len(table) * len(schema.features), table.where)
+        budget.take(NUMBER * table.rows * len(schema.features), table.where)
     # Taken out of the survey one by one: a silo's table is not needed beside its features.
     coded = problems.each(names, lambda name: _coded(survey.silos.pop(name), schema))
     problems.check()

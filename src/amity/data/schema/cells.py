@@ -83,7 +83,8 @@ class Table(NamedTuple):
     lines: npt.NDArray[np.int64] | None = None  # [n] of a csv file; None: rows are counted from 0
     notes: tuple[str, ...] = ()  # how the file was read, where that is not the usual way
 
-    def __len__(self) -> int:
+    @property
+    def rows(self) -> int:
         """The number of rows."""
         return len(next(iter(self.columns.values())).numbers) if self.columns else len(self.labels)
 

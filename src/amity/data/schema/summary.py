@@ -66,7 +66,7 @@ class Summary(TypedDict):
 def summarise(table: Table) -> Summary:
     """Return the summary of a silo's training rows."""
     columns = {name: _summary(cells, place) for place, (name, cells) in enumerate(table.columns.items())}
-    return {"version": VERSION, "rows": len(table), "columns": columns}
+    return {"version": VERSION, "rows": table.rows, "columns": columns}
 
 
 def encoded(summary: Summary) -> bytes:

@@ -64,7 +64,7 @@ class TableSchema:
 
     def coded(self, table: Table) -> Tensor:
         """Return the features of a table. All cells that do not fit are told at once.  # [n, d] float32"""
-        x = np.empty((len(table), len(self.features)), dtype=np.float32)
+        x = np.empty((table.rows, len(self.features)), dtype=np.float32)
         problems, start = list[str](), 0
         for column in self.used:
             end = start + len(column.features)
