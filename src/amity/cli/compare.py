@@ -11,6 +11,7 @@ from amity.cli.flags import (
     Config,
     DataDir,
     Force,
+    Log,
     Out,
     Resume,
     Seeds,
@@ -37,6 +38,7 @@ def compare_command(
     force: Force = False,
     data_dir: DataDir = None,
     seeds: Seeds = None,
+    log: Log = None,
     given: dict[str, str],
 ) -> None:
     """Run several methods on the same federation; prints a table, writes the runs and report.html.
@@ -61,4 +63,4 @@ def compare_command(
         begun = {name: plan.config_of(None, place) for name, place in places.items()} if resume else {}
         runs = plan.runs_of(names, flags, file, settings or [], plan.agreed(begun))
         planned += list(zip(runs, places.values(), strict=True))
-    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir)
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, log=log or ())

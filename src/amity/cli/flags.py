@@ -33,6 +33,14 @@ Seeds = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="replace the run that --out holds")]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="TRACKER",
+        help="log every round to tensorboard or mlflow, each silo's numbers too; may be repeated",
+    ),
+]
 DataDir = Annotated[
     str | None,
     typer.Option("--data-dir", metavar="DIR", help="where data sets lie [default: $AMITY_DATA, ./data, user cache]"),

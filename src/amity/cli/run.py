@@ -12,6 +12,7 @@ from amity.cli.flags import (
     Config,
     DataDir,
     Force,
+    Log,
     Out,
     Resume,
     Seeds,
@@ -38,6 +39,7 @@ def run_command(
     force: Force = False,
     data_dir: DataDir = None,
     seeds: Seeds = None,
+    log: Log = None,
     given: dict[str, str],
 ) -> None:
     """Run one method; writes a run directory with its models, record and report."""
@@ -57,4 +59,4 @@ def run_command(
         if name != own.get("method", name):
             raise InputError(f"{place} has method = {own['method']!r}, got {name!r}: resume with the same method")
         planned.append((plan.runs_of([name], flags, file, settings or [], {name: own})[0], place))
-    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir)
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, log=log or ())
