@@ -22,6 +22,7 @@ from amity.cli.run import run_command
 from amity.cli.settings import settings_command
 from amity.cli.signals import stopping
 from amity.cli.streams import keep_streams
+from amity.cli.tune import tune_command
 
 app = typer.Typer(
     help="Personalised federated learning between silos: one personal model per silo.",
@@ -46,6 +47,7 @@ def top(
 
 app.command("run")(run_command)
 app.command("compare")(compare_command)
+app.command("tune")(tune_command)
 app.command("report")(report_command)
 app.command("methods")(methods_command)
 app.add_typer(data.app, name="data")

@@ -62,8 +62,12 @@ Command = Callable[..., None]
 
 
 def with_run_options(command: Command) -> Command:
-    """Give a command one flag per option of a run; it receives those that were given as a dict of texts."""
-    entries = {entry["name"]: entry for entry in describe(Run) if entry["name"] != "method"}
+    """Give a command one flag per option of a run; it receives those that were given as a dict of texts.
+
+    A flag that the command has itself takes the place of the run's.
+    """
+    own = {parameter.name for parameter in _parameters(command)}
+    entries = {entry["name"]: entry for entry in describe(Run) if entry["name"] not in {"method", *own}}
 
     def wrapped(**arguments: Any) -> None:
         given = {name: joined(text) for name in entries if (text := arguments.pop(name)) is not None}

@@ -7,7 +7,6 @@ round comes twice.
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 import time
@@ -15,11 +14,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 from amity import record
 from amity.federation.events import Event, Listener, Stream
 from amity.record.directory import CONFIG, LINES, SUMMARY, has_ended
+from amity.record.lines import NewLines
 from amity.tracking.registry import check_trackers, open_tracker
 from amity.tracking.tracker import Ending, Subject, Tracker
 from amity.tracking.values import parameters_of, summary_of, values_of
@@ -113,31 +112,12 @@ class _Following:
         there = record.read(self._path)
         tracker: Tracker = open_tracker(self._name)
         held = tracker.begin(_subject(there, anew=first.round == 1))
-        lines = _Lines(self._path / LINES)
+        lines = NewLines(self._path / LINES)
         while isinstance(event := self._heard.get(), Event):
             for line in lines.until(event.round) if event.what == "recorded" else ():
                 if line["round"] > held:
                     tracker.add(line["round"], event.time or time.time(), values_of(line, there))
         tracker.end(_ending(self._path, event))
-
-
-class _Lines:
-    """The lines of `rounds.jsonl`, as they come."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._bytes = 0  # that were read
-        self._ahead: list[record.Line] = []  # that were read and not asked for
-
-    def until(self, round: int) -> list[record.Line]:
-        """Return the lines up to a round that were not returned before."""
-        with self._path.open("rb") as file:
-            file.seek(self._bytes)
-            *texts, _ = file.read().split(b"\n")
-        self._bytes += sum(len(text) + 1 for text in texts)
-        read = self._ahead + [cast(record.Line, json.loads(text)) for text in texts]
-        self._ahead = [line for line in read if line["round"] > round]
-        return [line for line in read if line["round"] <= round]
 
 
 def _subject(there: record.Record, *, anew: bool) -> Subject:
