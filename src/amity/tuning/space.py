@@ -115,8 +115,8 @@ def _read(text: str, method: str) -> tuple[str, Range | Choices]:
         raise InputError(f"{text!r} is not KEY=LOW:HIGH, KEY=LOW:HIGH:log or KEY=a,b,c: try lr=0.001:0.1:log")
     known = searchable(method)
     if key not in known:
-        why = "which cannot be searched" if key in fields_of(Run) else f"no option of {method}"
-        raise InputError(f"{key} is {why}: {nearest(key, known)}")
+        why = "cannot be searched" if key in fields_of(Run) else f"is no option of {method}"
+        raise InputError(f"{key} {why}: {nearest(key, known)}")
     name = known[key]
     owner = Run if name == key else methods.known_options(method)[key]
     return name, _dimension(owner, key, words)
