@@ -22,21 +22,22 @@ OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #
-#     errors, silo_data <- contract <- learn <- methods
+#     errors, metric, silo_data <- contract <- learn <- methods
 #                          contract <- learn <- federation <- engines
 #
 ALLOWED = {
     "errors": set(),
+    "metric": {"errors"},
     "silo_data": set(),
     "contract": {"errors", "silo_data"},
-    "config": {"errors"},
+    "config": {"errors", "metric"},
     "free_memory": {"errors"},
     "logs": {"errors"},
-    "statistics": set(),
-    "learn": {"contract", "errors"},
+    "statistics": {"metric"},
+    "learn": {"contract", "errors", "metric"},
     "methods": {"contract", "errors", "config", "learn"},
     "models": {"contract", "errors", "config"},
-    "federation": {"contract", "errors", "config", "learn", "free_memory"},
+    "federation": {"contract", "errors", "config", "learn", "free_memory", "metric"},
     "engines": {"contract", "errors", "config", "learn", "free_memory", "federation"},
     "data": {"contract", "errors", "config", "learn", "free_memory"},
 }

@@ -123,7 +123,7 @@ def test_attention_that_is_another_method_is_said_after_several_rounds() -> None
 
 def test_a_round_with_a_failed_silo_wins_over_none() -> None:
     lost = statistics.better(None, 1, [99.0, -math.inf])
-    assert lost.mean == -math.inf and statistics.worst(lost.accuracies) == -math.inf
+    assert lost.mean == -math.inf and statistics.worst(lost.scores) == -math.inf
     well = statistics.better(lost, 2, [1.0, NAN])
     assert well.round == 2 and statistics.better(well, 3, [100.0, -math.inf]) is well
     assert math.isnan(statistics.mean([math.inf, -math.inf])) and math.isnan(statistics.spread([1.0, -math.inf]))

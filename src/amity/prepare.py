@@ -65,7 +65,7 @@ class Prepared(NamedTuple):
             "labels": list(self.silos.labels),
             "label": self.silos.label or None,
             "features": list(self.silos.features),
-            "score": "accuracy" if self.silos.classes else "r2",
+            "score": self.plan.task.metric.key,
             "scales": None if self.silos.classes else {silo.name: silo.scale for silo in self.silos.silos},
             "sha256": self.silos.sha256,
             "test_sha256": _tests_hash(self.silos),

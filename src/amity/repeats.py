@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from amity import record, statistics
 from amity.errors import InputError
-from amity.learn.metrics import TITLES
 from amity.statistics import Seeds
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Repeats:
 
     @property
     def best(self) -> Seeds:
-        """The mean test score of the delivered models, in percent, over seeds."""
+        """The mean test score of the delivered models over seeds, by the run's metric: of accuracies, in percent."""
         return self._over(lambda result: result.best)
 
     @property
@@ -45,7 +44,7 @@ class Repeats:
 
     @property
     def scores(self) -> dict[str, Seeds]:
-        """Each silo's score with the model that is delivered, in percent, over seeds.
+        """Each silo's score with the model that is delivered, over seeds.
 
         Of silos that every seed deals anew, a name stands for another silo in each: read their mean alone.
         """
@@ -61,10 +60,11 @@ class Repeats:
         return statistics.over_seeds([number(result) for result in self.results.values()])
 
     def __str__(self) -> str:
-        first = next(iter(self.results.values())).summary
-        score = TITLES[first["score"]]
+        one = next(iter(self.results.values()))
+        first, metric = one.summary, one.metric
         head = f"{first['method']} on {first['data']}, {first['setting']}: {len(self.results)} seeds"
-        lines = [f"  seed {seed}: {result.best:.2f} %" for seed, result in self.results.items()]
-        return "\n".join([head, f"  mean test {score} of the delivered models {self.best} %", *lines])
+        lines = [f"  seed {seed}: {metric.text(result.best)}" for seed, result in self.results.items()]
+        mean = f"  mean test {metric.title} of the delivered models {self.best} {metric.unit}".rstrip()
+        return "\n".join([head, mean, *lines])
 
     __repr__ = __str__

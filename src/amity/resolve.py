@@ -25,6 +25,7 @@ from amity.contract import InputError, Method, Particular, Solver, Validating
 from amity.federation.plan import Member, Plan, federation_of
 from amity.learn.task import Task
 from amity.methods.pooled import Pooled
+from amity.metric import Metric, main_metric
 
 RATES = {"adam": 1e-3, "sgd": 1e-2}
 """Rates of an optimiser that is not the method's own, where none is given."""
@@ -46,7 +47,8 @@ def resolve(
     """The plan of a run with these silos: a pure function, the same at the server and at each silo."""
     label, built = method_of(run, method)
     shape, classes = _agreed(roster)
-    name, task = _task(run, shape, classes, model)
+    metric = main_metric(run.metric, classes)
+    name, task = _task(run, shape, classes, model, metric)
     solver = solver_of(run, label, built, [member.size for member in roster])
     if isinstance(built, Particular):
         built.accept(solver)
@@ -64,6 +66,7 @@ def resolve(
         optimizer=solver.optimizer,
         momentum=solver.momentum,
         val_fraction=validation_of(run, label, built, roster),
+        metric=metric.key,
         participation=share,
         settings=methods.settings_of(built),
     )
@@ -128,8 +131,10 @@ def _agreed(roster: Sequence[Member]) -> tuple[tuple[int, ...], int]:
     return first.shape, max(member.classes for member in roster)
 
 
-def _task(run: Run, shape: tuple[int, ...], classes: int, model: Builds | None) -> tuple[str, Task]:
+def _task(run: Run, shape: tuple[int, ...], classes: int, model: Builds | None, metric: Metric) -> tuple[str, Task]:
     """The model's name, and the task of learning it."""
+    if run.class_weights != "none" and not classes:
+        raise InputError("class_weights needs classes, the labels here are quantities: leave it at none")
     start: Mapping[str, Tensor] | None = None if run.init_from == "none" else _weights(run.init_from)
     if model is None:
         name = models.resolve(run.model, shape)
@@ -144,7 +149,16 @@ def _task(run: Run, shape: tuple[int, ...], classes: int, model: Builds | None) 
             f"model needs a function that builds your nn.Module, or a module, got {model!r}: "
             "leave it out for one that Amity has, and name that in the run: Run(model='mlp')"
         )
-    return name, Task(make, shape, classes, device=_device(run.device), start=start, train_loss=run.train_loss)
+    return name, Task(
+        make,
+        shape,
+        classes,
+        device=_device(run.device),
+        start=start,
+        train_loss=run.train_loss,
+        metric=metric,
+        class_weights=run.class_weights,
+    )
 
 
 def _check_batches(task: Task, roster: Sequence[Member], solver: Solver) -> None:

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from amity.config.options import nearest
 from amity.contract import InputError, Model, Scale
-from amity.learn.metrics import TITLES
 from amity.learn.task import Task
-from amity.record import Line, Record, Summary
+from amity.metric import METRICS, Metric
+from amity.record import Line, Record, Summary, scores_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +51,28 @@ class Result:
         return self.record.weights
 
     @property
+    def metric(self) -> Metric:
+        """The metric that the run is scored by: its title, its unit, and which way is better."""
+        return METRICS[self.summary["score"]]
+
+    @property
     def bmta(self) -> float:
         """The best mean test accuracy over rounds, in percent, as papers report it: it chooses the round on test data.
 
         What one can expect of the models that come back is `best`.
         """
-        if self.summary["score"] != "accuracy":
+        if self.metric.labels == "quantities":
             raise InputError("quantities have no accuracy: see best and scores of this result")
+        if self.metric.key != "accuracy":
+            raise InputError(f"the BMTA is of accuracies, this run has {self.metric.title}: see best and scores")
         return _number(self.summary["bmta"])
 
     @property
     def best(self) -> float:
-        """The mean test score of the delivered models, in percent: accuracy, or R2 where labels are quantities; or NaN.
+        """The mean test score of the delivered models, by the run's metric: of accuracies, in percent.
 
-        Delivered are the models of the round that validation data chose, where there are some, else of the last.
+        NaN where it is undefined. Delivered are the models of the round that validation data chose, where there are
+        some, else of the last.
         """
         return _number(self.summary["delivered"])
 
@@ -76,30 +84,32 @@ class Result:
     @property
     def accuracy(self) -> dict[str, float]:
         """Each silo's test accuracy with the model that is delivered, in percent."""
-        if self.summary["score"] != "accuracy":
+        if self.metric.labels == "quantities":
             raise InputError("quantities have no accuracy: see best and scores of this result")
-        return self.scores
+        found = scores_of(self.lines[self.round - 1], "accuracy")
+        return dict(zip(self._models, map(_number, found or ()), strict=True))
 
     @property
     def scores(self) -> dict[str, float]:
-        """Each silo's score with the model that is delivered, in percent: accuracy, or R2 where labels are quantities.
+        """Each silo's score with the model that is delivered, by the run's metric: of accuracies, in percent.
 
-        NaN where it is undefined. A model that has failed has the accuracy 0, and no R2 (NaN).
+        NaN where it is undefined. A model that has failed has the accuracy 0, and no R2 or RMSE (NaN).
         """
-        line = self.lines[self.round - 1]
-        found = line["r2"] if "r2" in line else line["accuracy"]
+        found = scores_of(self.lines[self.round - 1])
         return dict(zip(self._models, map(_number, found or ()), strict=True))
 
     def __str__(self) -> str:
-        told, score = self.summary, TITLES[self.summary["score"]]
+        told, metric = self.summary, self.metric
         found = {silo: value for silo, value in self.scores.items() if not math.isnan(value)}
         lines = [
             f"{told['method']} on {told['data']}, {told['setting']}: {told['clients']} silos, {told['rounds']} rounds",
-            f"  mean test {score} {self.best:.2f} % with the models of round {self.round} ({told['chosen_by']})",
+            f"  mean test {metric.title} {metric.text(self.best)} with the models of round {self.round} "
+            f"({told['chosen_by']})",
         ]
         if found:
-            low, high = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
-            lines.append(f"  worst {low} {found[low]:.2f} %, best {high} {found[high]:.2f} %")
+            ranks = {silo: metric.rank(value) for silo, value in found.items()}
+            low, high = min(ranks, key=ranks.__getitem__), max(ranks, key=ranks.__getitem__)
+            lines.append(f"  worst {low} {metric.text(found[low])}, best {high} {metric.text(found[high])}")
         return "\n".join([*lines, f"  record in {self.path}" if self.path else "  not on disk: give out=DIRECTORY"])
 
     __repr__ = __str__

@@ -139,18 +139,19 @@ def _carrier(prepared: Prepared, events: Listener) -> Callable[[], AbstractConte
 def _said(line: record.Line, *, saved: bool) -> list[Event]:
     """The events of a round that is over: its warnings, that it is on record, with its mean and worst score where it
     was evaluated, and that it is saved."""
-    scores = {"mean": line["mean"], "worst": line["worst"]}
-    known = {key: value for key, value in scores.items() if value is not None}
-    words = " ".join(f"{key} {value:.2f}" for key, value in known.items())
     number = line["round"]
     notes = [Event("note", number, words=warning) for warning in line["warnings"]]
-    return [*notes, Event("recorded", number, words=words), *([Event("saved", number)] if saved else [])]
+    recorded = Event("recorded", number, words=record.in_words(line))
+    return [*notes, recorded, *([Event("saved", number)] if saved else [])]
 
 
 def _cloud_scores(prepared: Prepared, sent: Mapping[int, Model]) -> dict[int, Score]:
     """Cloud models on the test data of their own silos."""
     task, silos = prepared.plan.task, prepared.silos.silos
-    return {client: task.evaluate(model, task.prepare(silos[client].test)) for client, model in sent.items()}
+    return {
+        client: task.evaluate(model, task.prepare(silos[client].test), silos[client].scale.unit)
+        for client, model in sent.items()
+    }
 
 
 def _exported(task: Task, models: Mapping[str, Model]) -> Iterator[tuple[str, dict[str, Tensor]]]:

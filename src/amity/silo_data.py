@@ -60,6 +60,7 @@ class Score(NamedTuple):
     metrics: Mapping[str, float] = {}  # by name, NaN where undefined: see metrics.py
     val: float | None = None  # the main score on its validation data, where it has some
     train_loss: float | None = None  # the mean loss on its training data, where that was asked for
+    scored_by: str = ""  # the metric that is the main score, where it is not accuracy, or R2 of quantities
 
     @property
     def right(self) -> Tensor:
@@ -68,7 +69,17 @@ class Score(NamedTuple):
 
     @property
     def main(self) -> float:
-        """What rounds and methods are compared by, in percent: the accuracy, or R2 of quantities. NaN if undefined."""
+        """What rounds and methods are compared by: the metric named, else accuracy, or R2 of quantities.
+
+        NaN where it is undefined.
+        """
+        if self.scored_by:
+            return self.metrics[self.scored_by]
         if "r2" in self.metrics:
             return self.metrics["r2"]
+        return self.accuracy
+
+    @property
+    def accuracy(self) -> float:
+        """The share of test examples that are right, in percent, where labels are classes. NaN without examples."""
         return 100 * int(self.right.sum()) / len(self.right) if len(self.right) else math.nan

@@ -1,8 +1,9 @@
 """Numbers about runs: scores over silos, the best round, who learns from whom, paired tests, seeds.
 
-Scores are in percent, one per silo: accuracies, or R2 where labels are quantities. NaN stands for a silo without test
-examples, or where the score is undefined: no mean counts it. Minus infinity stands for a silo whose model has failed:
-the mean is minus infinity too, and such a round is never the best if there is another.
+Scores are values of the run's main score (`amity.metric`), one per silo: accuracies in percent, say. NaN stands for a
+silo without test examples, or where the score is undefined: no mean counts it. Minus infinity stands for a silo whose
+model has failed (infinity where lower scores are better): the mean is infinite too, and such a round is never the best
+if there is another.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from amity.metric import ACCURACY, Metric
+
 Floats = npt.NDArray[np.floating[Any]]
 Whole = npt.NDArray[np.integer[Any]]
 
@@ -22,42 +25,42 @@ LEAST_SHARE = 1e-6  # of all weight that others must have: with less everybody i
 LEAST_WEIGHT = 1e-12  # between groups: a perfect separation has a large block score, not an infinite one
 
 
-def _measured(accuracies: Sequence[float]) -> list[float]:
+def _measured(scores: Sequence[float]) -> list[float]:
     """Return the scores that are defined."""
-    return [value for value in accuracies if not math.isnan(value)]
+    return [value for value in scores if not math.isnan(value)]
 
 
-def mean(accuracies: Sequence[float]) -> float:
+def mean(scores: Sequence[float]) -> float:
     """Return the unweighted mean over silos: a small silo counts as much as a large one."""
-    values = _measured(accuracies)
+    values = _measured(scores)
     if not values:
         return math.nan
     return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else sum(values)
 
 
-def worst(accuracies: Sequence[float]) -> float:
-    """Return the accuracy of the silo that is served worst."""
-    return min(_measured(accuracies), default=math.nan)
+def worst(scores: Sequence[float], metric: Metric = ACCURACY) -> float:
+    """Return the score of the silo that is served worst."""
+    return metric.worst(_measured(scores))
 
 
-def spread(accuracies: Sequence[float]) -> float:
+def spread(scores: Sequence[float]) -> float:
     """Return the standard deviation over silos. They are all the silos there are, not a sample, so ddof is 0."""
-    values = _measured(accuracies)
+    values = _measured(scores)
     return float(np.std(values)) if values and all(map(math.isfinite, values)) else math.nan
 
 
 class Best(NamedTuple):
-    """The round with the best mean test accuracy so far; its mean is the BMTA."""
+    """The round with the best mean test score so far; of accuracies, its mean is the BMTA."""
 
     round: int
     mean: float
-    accuracies: tuple[float, ...]
+    scores: tuple[float, ...]
 
 
-def better(best: Best | None, round: int, accuracies: Sequence[float]) -> Best:
+def better(best: Best | None, round: int, scores: Sequence[float], metric: Metric = ACCURACY) -> Best:
     """Return the best round after one more. The first round to attain a mean keeps it."""
-    new = Best(round, mean(accuracies), tuple(accuracies))
-    if best is None or not math.isfinite(best.mean) or new.mean > best.mean:
+    new = Best(round, mean(scores), tuple(scores))
+    if best is None or not math.isfinite(best.mean) or metric.beats(new.mean, best.mean):
         return new
     return best
 
@@ -155,7 +158,7 @@ class RankTest(NamedTuple):
 def wilcoxon(a: Sequence[float], b: Sequence[float], digits: int = 9) -> RankTest:
     """Test whether two methods differ over the same silos: Wilcoxon's signed-rank test.
 
-    Pairs are the silos' accuracies under either method. The p-value is exact, with ties too: the share of all 2^n ways
+    Pairs are the silos' scores under either method. The p-value is exact, with ties too: the share of all 2^n ways
     to give the n differences a sign whose rank sum is as far out. With more than `EXACT_PAIRS` differences it is the
     normal approximation, with the variance of these very ranks and half a step of their sum for continuity. Differences
     that are equal to so many `digits` after the point are ties: binary fractions hide that 90.1 - 90.0 is 80.1 - 80.0.
@@ -259,7 +262,7 @@ def family(tests: Sequence[RankTest]) -> list[RankTest]:
 def paired_over_seeds(
     one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], same_silos: bool
 ) -> tuple[list[float], list[float]]:
-    """Return pairs for a test over silos and seeds, from the accuracies [seed][silo] of two methods.
+    """Return pairs for a test over silos and seeds, from the scores [seed][silo] of two methods.
 
     Silos that are dealt anew in each seed are others each time, and each is a pair. Where every seed has the same silos
     (hospitals with their own patients), a silo is one pair, with its means over the seeds that measured both: or a test

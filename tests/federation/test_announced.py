@@ -58,6 +58,19 @@ def test_metrics_of_other_names_are_held_back(change: dict[str, Any]) -> None:
     assert "announces no metric" in str(unannounced(contract, MEASURED._replace(**change)))
 
 
+@pytest.mark.parametrize(("word", "key"), [("balanced", "balanced_accuracy"), ("auroc", "auroc")])
+def test_the_main_score_has_the_name_of_the_runs_metric(word: str, key: str) -> None:
+    """A contract that announces this metric and not accuracy lets it pass as the main score."""
+    contract, _ = turn_of("fedavg")
+    run = Run("fedamp", metric=word).table()  # type: ignore[arg-type]
+    named = replace(contract, run=run, leaves=tuple(one for one in contract.leaves if one.name in (key, "loss")))
+    answer = MEASURED._replace(metrics={})
+    assert unannounced(named, answer) is None
+    without = replace(named, leaves=tuple(one for one in named.leaves if one.name != key))
+    assert f"announces no metric {key!r}" in str(unannounced(without, answer))
+    assert "announces no metric 'accuracy'" in str(unannounced(named, answer._replace(metrics={"accuracy": 1.0})))
+
+
 def test_answers_without_numbers_pass() -> None:
     for answer in (Done("run", 1, 2), Failed("run", 1, 2, "input", "why")):
         assert unannounced(replace(CONTRACT, leaves=()), answer) is None

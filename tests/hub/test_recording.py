@@ -117,6 +117,18 @@ def test_a_record_is_written_gone_on_with_and_ended(tmp_path: Path) -> None:
     assert record.read(tmp_path / "record").summary == found.summary
 
 
+def test_rounds_are_recorded_by_the_contracts_metric(tmp_path: Path) -> None:
+    """Balanced accuracy is the main score: accuracy is one of the metrics beside it, and silos that are away have none."""
+    agreed = contract(metric="balanced")
+    beside = {"accuracy": 90.0, "macro_f1": 30.0, "auroc": 60.0}
+    with Journal(tmp_path, agreed, agreed.options, 0) as one:
+        line = one.add(report(1, scores=[score(1, 0, 40.0, metrics=beside), score(1, 1, 60.0, metrics=beside)]), NAMES)
+    assert line["balanced_accuracy"] == [60.0, None, 40.0, None] and (line["mean"], line["worst"]) == (50.0, 40.0)
+    assert line["metrics"] == beside and "accuracy" not in line
+    assert record.read(tmp_path / "record").facts.get("score") == "balanced_accuracy"
+    assert record.in_words(line, ["mean"]) == "mean 50.00 (balanced accuracy)"
+
+
 @pytest.mark.parametrize("done", [1, 2])
 def test_a_record_goes_back_with_its_server(tmp_path: Path, done: int) -> None:
     with journal(tmp_path, 0) as first:

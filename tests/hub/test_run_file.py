@@ -114,6 +114,8 @@ def test_every_option_is_either_taken_or_refused_with_a_reason(tmp_path: Path) -
         "optimizer": "sgd",
         "momentum": 0.5,
         "val_fraction": 0.1,
+        "metric": "balanced",
+        "class_weights": "balanced",
         "evaluate_every": 2,
         "train_loss": True,
         "seed": 3,

@@ -24,6 +24,7 @@ from rich.progress import (
 
 from amity.config.run import Run
 from amity.federation.events import Event, Listener
+from amity.metric import METRICS
 
 err = Console(stderr=True)
 
@@ -124,6 +125,7 @@ class _Bar:
         self._remarks = _Remarks(run.method)
         self._task = bar.add_task(run.method, total=run.rounds, round=0, rounds=run.rounds, mean="-")
         self._finished = 0  # rounds
+        self._unit = METRICS[run.metric].unit if run.metric in METRICS else "%"
 
     def __call__(self, event: Event) -> None:
         self._remarks(event)
@@ -138,7 +140,7 @@ class _Bar:
         elif event.what == "recorded":
             self._finished = event.round
             mean = re.search(r"\bmean (\S+)", event.words)
-            scores: dict[str, Any] = {} if mean is None else {"mean": f"{mean[1]} %"}
+            scores: dict[str, Any] = {} if mean is None else {"mean": f"{mean[1]} {self._unit}".rstrip()}
             self._bar.update(self._task, completed=event.round, round=event.round, **scores)
 
 

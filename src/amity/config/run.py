@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from amity.config.options import check, fields_of, option, unknown
 from amity.errors import InputError
+from amity.metric import MetricWord
 
 MANY = 10**6
 """The largest number of rounds or epochs that is taken for a number and not for a slip of the hand."""
@@ -127,6 +128,13 @@ class Run:
         at_least=0,
         below=1,
         follows_method=True,
+    )
+    metric: MetricWord = option(
+        "auto",
+        "main score, by which rounds, silos and methods are compared; auto: accuracy of classes, r2 of quantities",
+    )
+    class_weights: Literal["none", "balanced"] = option(
+        "none", "balanced: each of a silo's classes has the same part in its training loss, rare ones too"
     )
     evaluate_every: int = option(
         1,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from amity.federation.messages import Answer, Measured, Upload
 from amity.federation.run_contract import RunContract, Wire
+from amity.metric import main_metric
 
 _SINGLE, _HALF = 4, 2  # bytes of a float as it is computed with, and on a narrow wire
 
@@ -25,7 +26,7 @@ def unannounced(contract: RunContract, answer: Answer) -> str | None:
         sizes = {key: _size(value, contract.wire) for key, value in answer.values.items()}
         return _beyond(contract, "tensor", sizes)
     if isinstance(answer, Measured):
-        main = "accuracy" if contract.data.classes else "r2"
+        main = main_metric(contract.options.metric, contract.data.classes).key
         numbers: dict[str, float | None] = {main: answer.main, "loss": answer.loss, **answer.metrics}
         numbers |= {"val": answer.val, "train_loss": answer.train_loss}
         return _beyond(contract, "metric", {name: 0 for name, value in numbers.items() if value is not None})

@@ -19,8 +19,8 @@ from amity.federation.admission import expected
 from amity.federation.announced import bytes_on_wire
 from amity.federation.plan import Plan
 from amity.federation.run_contract import Leaving, Wire
-from amity.learn.metrics import TITLES, UNITS
 from amity.learn.streams import stream
+from amity.metric import METRICS
 
 TENSORS: Mapping[str, str] = {
     "params": "the numbers of its model after its turn",
@@ -86,12 +86,12 @@ def _tensors(kinds: Kinds, wire: Wire) -> list[Leaving]:
 
 
 def _metrics(plan: Plan, run: Run) -> list[Leaving]:
-    names = [name for name in TITLES if (name in ("r2", *UNITS)) != bool(plan.task.classes)]
-    main = TITLES[names[0]]
+    main = plan.task.metric
+    told = [metric for metric in METRICS.values() if metric.labels == main.labels]
     when = "whenever models are evaluated"
-    found = [Leaving(name, "metric", NUMBER, f"{TITLES[name]} on its own test data; {when}") for name in names]
+    found = [Leaving(one.key, "metric", NUMBER, f"{one.title} on its own test data; {when}") for one in told]
     found.append(Leaving("loss", "metric", NUMBER, f"the loss, summed over its own test data; {when}"))
-    found.append(Leaving("val", "metric", NUMBER, f"{main} on its validation data, where it has some; {when}"))
+    found.append(Leaving("val", "metric", NUMBER, f"{main.title} on its validation data, where it has some; {when}"))
     if run.train_loss:
         found.append(Leaving("train_loss", "metric", NUMBER, f"the mean loss on its training data; {when}"))
     return found

@@ -130,9 +130,9 @@ class Measured(NamedTuple):
     round: int
     silo: int
     examples: int  # that it was tested on
-    main: float  # accuracy in percent, or R2; NaN where undefined
+    main: float  # the run's main score, accuracy in percent, say; NaN where undefined
     loss: float  # summed over the examples
-    metrics: Mapping[str, float]  # by name, NaN where undefined: see learn/metrics.py
+    metrics: Mapping[str, float]  # the others by name, NaN where undefined: see metric.py
     val: float | None = None  # the main score on its validation data, where it has some
     train_loss: float | None = None  # the mean loss on its training data, where that was asked for
     failed: bool = False  # the model gives numbers that are not finite

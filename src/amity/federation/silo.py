@@ -80,6 +80,7 @@ class SiloSide:
         self.client = client
         self.name = silo.name
         self.data = Data(prepare(silo.train), None if silo.val is None else prepare(silo.val))
+        self.task = plan.task.at(self.data.train)  # with weights of its own classes, where these are asked for
         self.test = prepare(silo.test)
         self.unit = silo.scale.unit
         self.secret = secret or Secret.fresh()
@@ -138,8 +139,7 @@ class SiloSide:
         if round <= self.committed:
             raise InputError(f"silo {self.name} has committed round {self.committed}, got round {round} to train again")
         with self.blamed(round):
-            method, task, *_ = self.plan
-            after, upload = method.local(task, self.state, down, self.turn(round))
+            after, upload = self.plan.method.local(self.task, self.state, down, self.turn(round))
         self.pending = Pending(round, after)
         return upload
 
@@ -188,7 +188,7 @@ class SiloSide:
         if down is not None or self.score is None or self._scored is not self.state:
             with self.blamed(round):
                 model = self.personal(round, down)
-                self.scored(self.plan.task.measure(model, self.data, self.test, self.unit), held=down is None)
+                self.scored(self.task.measure(model, self.data, self.test, self.unit), held=down is None)
         assert self.score is not None
         return measured(self.plan.run, round, self.client, self.score)
 
@@ -203,8 +203,7 @@ class SiloSide:
 
     def personal(self, round: int, down: State | None) -> Model:
         """The silo's personal model after this round."""
-        method, task, *_ = self.plan
-        return method.personal(task, self.state, down, self.turn(round + 1))
+        return self.plan.method.personal(self.task, self.state, down, self.turn(round + 1))
 
     def keep(self, round: int, down: State | None) -> None:
         """Remember what the personal model after this round is made from: it is the one to deliver so far."""
@@ -214,8 +213,8 @@ class SiloSide:
         """The personal model that was kept: what the silo ends up with."""
         if self.kept is None:
             raise InputError(f"silo {self.name} was not told to keep a model: finish the run")
-        method, task, *_ = self.plan
-        return method.personal(task, self.kept.state, self.kept.down, self.turn(self.kept.round + 1))
+        kept = self.kept
+        return self.plan.method.personal(self.task, kept.state, kept.down, self.turn(kept.round + 1))
 
     def turn(self, round: int) -> Turn:
         """What the method gets to see of the silo in this round."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from amity import record
 from amity.config.run import Run
 from amity.contract import Federation
 from amity.errors import AmityError, InputError, LostWorker
@@ -166,8 +167,7 @@ class _Conducted:
         self._board.took_part(report.round, line["took_part"])
         if journal.chosen_now:
             server.keep()
-        mean = "" if line["mean"] is None else f"mean {line['mean']:.2f}"
-        events(Event("recorded", report.round, words=mean))
+        events(Event("recorded", report.round, words=record.in_words(line, ["mean"])))
 
     def _end(self, server: ServerSide, journal: Journal, events: Stream) -> None:
         """Let every silo keep its model, and say how the run came out."""

@@ -25,6 +25,7 @@ from amity.federation.reports import Progress, Round
 from amity.federation.resume import Saved
 from amity.federation.run_contract import RunContract
 from amity.methods import trainings_ahead
+from amity.metric import main_metric
 
 
 class Journal:
@@ -115,12 +116,13 @@ def placed(report: Round, names: Sequence[str], contract: RunContract) -> Round:
     )
 
 
-_BESIDE = ("accuracy", "r2", "loss", "val", "train_loss")  # what a silo measures that has a place of its own
+_BESIDE = ("loss", "val", "train_loss")  # what a silo measures that has a place of its own, as the main score has
 
 
 def _agreed(score: Measured, contract: RunContract) -> Measured:
     """A score with the metrics that the contract announces, and no others; those that are not there are undefined."""
-    names = [one.name for one in contract.leaves if one.kind == "metric" and one.name not in _BESIDE]
+    beside = (main_metric(contract.options.metric, contract.data.classes).key, *_BESIDE)
+    names = [one.name for one in contract.leaves if one.kind == "metric" and one.name not in beside]
     loss = None
     if contract.options.train_loss:
         loss = math.nan if score.train_loss is None else score.train_loss
@@ -148,7 +150,7 @@ def _facts(contract: RunContract, run: Run) -> dict[str, Any]:
         "labels": list(form.labels or ()),
         "label": None,
         "features": list(form.features or ()),
-        "score": "accuracy" if form.labels is not None else "r2",
+        "score": main_metric(run.metric, form.classes).key,
         "scales": None,
         "sha256": contract.hash(),
         "test_sha256": None,

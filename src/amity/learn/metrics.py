@@ -1,4 +1,4 @@
-"""How good a model's outputs are on a silo's own examples, beside its main score.
+"""How good a model's outputs are on a silo's own examples. One of these numbers is a run's main score: see `metric.py`.
 
     balanced accuracy   mean recall over the classes that occur among the true labels
     macro F1            mean of F1 = 2 hits / (true + predicted) over the classes that occur among either
@@ -11,8 +11,8 @@ whose largest output is not finite is one that the model fails at: it is guessed
 
 Where labels are quantities:
 
-    R2      1 - sum of squared errors / sum of squared distances from the mean of the true labels, in percent; it is
-            the main score there. 100: perfect, 0: as good as that mean, below: worse. NaN where all labels are equal
+    R2      1 - sum of squared errors / sum of squared distances from the mean of the true labels, in percent.
+            100: perfect, 0: as good as that mean, below: worse. NaN where all labels are equal
     RMSE    root of the mean squared error, in the unit of the labels
     MAE     mean absolute error, in the unit of the labels
 
@@ -33,20 +33,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from amity.metric import METRICS as METRICS  # with their titles, units and which way is better
+from amity.metric import Metric as Metric
+
 Array = npt.NDArray[Any]
 
-TITLES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-    "auroc": "AUROC",
-    "r2": "R²",
-    "rmse": "RMSE",
-    "mae": "MAE",
-}
-"""What metrics are called; the first of either kind, accuracy or R2, is the main score."""
+TITLES = {key: metric.title for key, metric in METRICS.items()}
+"""What metrics are called."""
 
-UNITS = ("rmse", "mae")
+UNITS = tuple(key for key, metric in METRICS.items() if not metric.unit)
 """Metrics in the unit of the labels; all others are in percent."""
 
 _LARGEST = np.finfo(np.float64).max

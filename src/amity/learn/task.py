@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal, Self
 
 import torch
 from torch import Generator, Tensor, nn
@@ -20,17 +20,15 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from amity.contract import Data, Federation, InputError, Model, Score, Split, Turn
 from amity.learn.descent import descent
+from amity.learn.losses import balanced, mean_square, weighted_cross_entropy
 from amity.learn.metrics import of_classes, of_quantities, usable
+from amity.learn.probe import draws_numbers
 from amity.learn.streams import order, stream
 from amity.learn.vectors import Layout, length
 from amity.learn.workspace import Keyed, Workspace
+from amity.metric import Metric, main_metric
 
 _EVALUATION_BATCH = 250  # of a CNN: larger ones leave the cache, and blocks of memory that are kept (allocator.py)
-
-
-def mean_square(outputs: Tensor, y: Tensor) -> Tensor:
-    """The loss where labels are quantities.  # [n, 1], [n]"""
-    return (outputs[:, 0] - y).square().mean()
 
 
 class Task:
@@ -39,6 +37,8 @@ class Task:
     `make` builds a module; its own initialisation is used, from a keyed stream. `start` gives every client these
     weights instead of a random draw. `classes` is the number of the model's outputs; 0: labels are quantities, the
     model has one output. The loss is the cross-entropy, of quantities the mean squared error, unless it is given.
+    `metric` is the main score. `class_weights`: whether classes have weights in training (`losses.py`); what is
+    evaluated has none.
 
     >>> task = amity.Task(lambda: torch.nn.Linear(2, 3), shape=(2,), classes=3)
     >>> task.size  # trainable numbers
@@ -56,12 +56,22 @@ class Task:
         dtype: torch.dtype = torch.float32,
         start: Mapping[str, Tensor] | None = None,
         train_loss: bool = False,
+        metric: Metric | None = None,
+        class_weights: Literal["none", "balanced"] = "none",
     ) -> None:
         self.make = make
         self.train_loss = train_loss
         self.shape = tuple(shape)  # of one example
         self.classes = classes
         self.loss = loss or (F.cross_entropy if classes else mean_square)
+        self.metric = metric or main_metric("auto", classes)
+        self.class_weights = class_weights
+        self.weights: Tensor | None = None  # of the classes in training, at one silo  # [classes]
+        if class_weights != "none" and self.loss is not F.cross_entropy:
+            raise InputError(
+                f"class weights are part of the cross-entropy, got class_weights {class_weights} with another loss: "
+                "set it to none"
+            )
         self.device = torch.device(device)
         self.dtype = dtype
         self._template = self._build(0)
@@ -71,7 +81,8 @@ class Task:
         self._threads = _Threads()
         if self.size == 0:
             raise InputError("a model needs at least one trainable parameter, this one has none: check requires_grad")
-        self.draws = self._probe(self.shape)
+        blank = torch.empty(0, dtype=dtype, device=self.device)
+        self.draws = draws_numbers(copy.deepcopy(self._template), self.shape, classes, blank)
         self._first: tuple[int, Model] | None = None  # the shared first model of the last seed asked for
         self._start = None
         if start is not None:
@@ -83,6 +94,14 @@ class Task:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _threads=_Threads())
+
+    def at(self, train: Split) -> Self:
+        """The task as a silo with these examples trains it: its classes have weights, where that is asked for."""
+        if self.class_weights == "none":
+            return self
+        own = object.__new__(type(self))
+        vars(own).update(vars(self), weights=balanced(train.y, self.classes, self.dtype))
+        return own
 
     def initial(self, fed: Federation, client: int | None = None) -> Model:
         """The first model: one for all, or a client's own (`init = independent`)."""
@@ -134,7 +153,11 @@ class Task:
             space.module.train()
         space.gradient.zero_()
         with Keyed(rng) if self.draws and rng is not None else nullcontext():
-            loss = self.loss(space.module(batch.x), batch.y)
+            outputs = space.module(batch.x)
+            if self.weights is None:
+                loss = self.loss(outputs, batch.y)
+            else:
+                loss = weighted_cross_entropy(outputs, batch.y, self.weights)
         loss.backward()
         return loss.detach(), space.gradient
 
@@ -162,10 +185,10 @@ class Task:
         """A fresh optimiser for working vectors."""
         return descent(turn, params)
 
-    def evaluate(self, model: Model, split: Split) -> Score:
-        """Which examples the model gets right, or its errors, and its summed loss."""
+    def evaluate(self, model: Model, split: Split, unit: float = 1.0) -> Score:
+        """Which examples the model gets right, or its errors, its main score and its summed loss."""
         outputs, loss = self._outputs(model, split)
-        return self.scores(outputs, split.y, [len(split.y)], [loss], metrics=False)[0]
+        return self.scores(outputs, split.y, [len(split.y)], [loss], [unit], metrics=False)[0]
 
     def measure(self, model: Model, data: Data, test: Split, unit: float = 1.0) -> Score:
         """All that is recorded about a model: its metrics on test data too, its main score on validation data, and its
@@ -175,7 +198,7 @@ class Task:
         if self.train_loss:
             count = len(data.train.y)  # none: all silos' examples are pooled in another one
             score = score._replace(train_loss=self._outputs(model, data.train)[1] / count if count else math.nan)
-        return score if data.val is None else score._replace(val=self.evaluate(model, data.val).main)
+        return score if data.val is None else score._replace(val=self.evaluate(model, data.val, unit).main)
 
     def outcome(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Of each example: whether the model is right, or its error.  # [..., classes], [...] -> [...]
@@ -200,13 +223,18 @@ class Task:
         """
         each = self.outcome(outputs, y).cpu()
         found: Sequence[Mapping[str, float]] = [{}] * len(sizes)
+        named = self.metric != main_metric("auto", self.classes)
         if not self.classes:
             unit = torch.tensor(units or [1.0] * len(sizes), dtype=torch.float64).repeat_interleave(torch.tensor(sizes))
             each = each * unit
             found = of_quantities(each, y.cpu() * unit, sizes)
-        elif metrics and self.classes > 1:
+        elif (metrics or named) and self.classes > 1:
             found = of_classes(outputs, y, sizes)
-        return [Score(*parts) for parts in zip(each.split(list(sizes)), losses, found, strict=True)]
+        key = self.metric.key if named else ""
+        scores = [Score(*parts, scored_by=key) for parts in zip(each.split(list(sizes)), losses, found, strict=True)]
+        if self.classes and named:  # accuracy is one of the metrics where it is not the main score
+            scores = [one._replace(metrics={"accuracy": one.accuracy, **one.metrics}) for one in scores]
+        return scores
 
     def _outputs(self, model: Model, split: Split) -> tuple[Tensor, float]:
         """What the model says about each example, and its summed loss.  # [n, classes]"""
@@ -257,28 +285,6 @@ class Task:
         tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         model = self.layout.flatten({k: v.detach().cpu() for k, v in tensors.items()}, self.dtype)
         return {key: value.to(self.device) for key, value in model.items()}
-
-    def _probe(self, shape: tuple[int, ...]) -> bool:
-        """Check the output's shape on two blank examples; tell whether the model draws random numbers."""
-        module = copy.deepcopy(self._template).train()
-        x = torch.zeros(2, *shape, dtype=self.dtype, device=self.device)
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            before = torch.get_rng_state()
-            try:
-                out = module(x)
-            except (RuntimeError, ValueError, TypeError, IndexError) as error:
-                reason = " ".join(str(error).split())
-                raise InputError(f"the model must accept examples of shape {shape}, but it failed: {reason}") from error
-            drew = not torch.equal(before, torch.get_rng_state())
-        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        wanted = self.classes or 1
-        if got != (2, wanted):
-            what = "one score per class" if self.classes else "one value, as labels are quantities"
-            raise InputError(
-                f"a model must give {what}, [n, {wanted}], got {got} for n = 2: "
-                f"change its last layer to {wanted} output{'s' if wanted > 1 else ''}"
-            )
-        return drew
 
     def _workspace(self) -> Workspace:
         if self._threads.space is None:

@@ -29,7 +29,7 @@ from amity.record.reader import Record, own_config, read
 from amity.record.results import over_seeds, write_results
 from amity.record.resuming import begun, check_resumable, go_back
 from amity.record.sharing import make_folder
-from amity.record.summary import delivered, evaluated, score_of
+from amity.record.summary import delivered, evaluated, in_words, metric_of, score_of, scores_of
 from amity.record.writer import Recorder
 
 __all__ = [
@@ -49,11 +49,14 @@ __all__ = [
     "file_names",
     "go_back",
     "holds_run",
+    "in_words",
     "make_folder",
+    "metric_of",
     "over_seeds",
     "own_config",
     "read",
     "replacing",
     "score_of",
+    "scores_of",
     "write_results",
 ]

@@ -19,8 +19,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 Config = dict[str, Any]
 """The options of a run as `config.toml` has them: their names, types and ranges stand with `amity.config.run.Run`."""
 
-MainScore = Literal["accuracy", "r2"]
-"""The score that rounds and methods are compared by: accuracy, or R2 where labels are quantities."""
+MainScore = Literal["accuracy", "balanced_accuracy", "macro_f1", "auroc", "r2", "rmse", "mae"]
+"""The score that rounds and methods are compared by: see `amity.metric`."""
 
 Number = Literal[
     "delivered",
@@ -107,8 +107,13 @@ class Scored(TypedDict):
     worst: float | None
     val: NotRequired[float | None]  # the mean score on validation data, where there are some
     metrics: NotRequired[Metrics | None]
-    accuracy: NotRequired[Scores | None]  # this one,
-    r2: NotRequired[Scores | None]  # or this one
+    accuracy: NotRequired[Scores | None]  # one of these: the main score of each silo
+    balanced_accuracy: NotRequired[Scores | None]
+    macro_f1: NotRequired[Scores | None]
+    auroc: NotRequired[Scores | None]
+    r2: NotRequired[Scores | None]
+    rmse: NotRequired[Scores | None]
+    mae: NotRequired[Scores | None]
     loss: NotRequired[Scores | None]
     train_loss: NotRequired[Scores | None]
     per_silo: NotRequired[dict[str, Scores] | None]  # metric -> a value for each silo

@@ -9,6 +9,7 @@ from typing import cast
 from amity import statistics
 from amity.federation.messages import Measured
 from amity.federation.reports import Round
+from amity.metric import METRICS
 from amity.record.contents import Line, MainScore, Scored
 from amity.record.files import plain
 
@@ -40,6 +41,20 @@ def line_of(round: Round, silos: Sequence[str], main: MainScore) -> Line:
     return cast(Line, plain(line))
 
 
+def left_out(round: Round, silos: Sequence[str], main: MainScore) -> list[str]:
+    """Return a warning about silos that have test data but no main score, as one class has no AUROC; else nothing."""
+    pairs = zip(silos, round.scores or (), strict=False)
+    found = [silo for silo, score in pairs if score.examples and math.isnan(score.main)]
+    if not found:
+        return []
+    named = ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" if len(found) > NAMED else "")
+    title, why = METRICS[main].title, "one class" if METRICS[main].labels == "classes" else "one value"
+    return [
+        f"{title} is undefined at {len(found)} of {len(silos)} silos, whose test labels are of {why} only, "
+        f"and no mean counts them: {named}"
+    ]
+
+
 def _failures(scores: Sequence[Measured] | None, silos: Sequence[str]) -> list[str]:
     """Return warnings about silos that are left with a model that says nothing. Finite outputs have a finite loss."""
     if scores is None:
@@ -64,7 +79,7 @@ def _scored(scores: Sequence[Measured] | None, main: MainScore) -> Scored:
     per_silo = {name: [score.metrics[name] for score in scores] for name in scores[0].metrics if name != main}
     scored: Scored = {
         "mean": statistics.mean(known),
-        "worst": statistics.worst(known),
+        "worst": statistics.worst(known, METRICS[main]),
         "val": statistics.mean([math.nan if score.val is None else score.val for score in scores]),
         "metrics": {name: statistics.mean(values) for name, values in per_silo.items()},
     }

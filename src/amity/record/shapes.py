@@ -23,6 +23,7 @@ from typing import (
 )
 
 from amity.learn.metrics import TITLES
+from amity.metric import METRICS
 from amity.record.contents import CheckpointFile, EventLine, FactsFile, Line, Manifest, Summary, SumsFile
 
 
@@ -118,9 +119,9 @@ _SUMS = shape_of(SumsFile)
 
 def is_line(line: object, silos: int) -> TypeGuard[Line]:
     """Return whether this is a round's line, of so many silos."""
-    if not isinstance(line, dict) or not fits(line, _LINE) or not ("accuracy" in line or "r2" in line):
+    if not isinstance(line, dict) or not fits(line, _LINE) or not any(key in line for key in METRICS):
         return False
-    scores = line.get("r2", line.get("accuracy"))
+    scores = line[next(key for key in METRICS if key in line)]
     return scores is None or len(scores) == silos
 
 

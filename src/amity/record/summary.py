@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast, get_type_hints
+from typing import Literal, cast, get_type_hints
 
 from amity import statistics
 from amity.contract import Score
+from amity.metric import METRICS, Metric, MetricKey
 from amity.record.contents import CloudScores, Facts, Line, MainScore, Scored, Scores, Subject, Summary
 from amity.record.files import Array, plain
 
@@ -29,37 +30,53 @@ LATER_KEYS = {
 
 def evaluated(lines: Iterable[Line]) -> list[Line]:
     """Return the rounds that were evaluated; with `evaluate_every` not all are."""
-    return [line for line in lines if _per_client(line) is not None]
+    return [line for line in lines if scores_of(line) is not None]
 
 
-def _per_client(line: Scored) -> Scores | None:
-    """Return every silo's main score in a round: accuracy, or R2 where labels are quantities."""
-    return line["r2"] if "r2" in line else line["accuracy"]
+def metric_of(line: Scored) -> Metric:
+    """Return the metric that a round is scored by: the one whose name is a key of its line."""
+    return next(metric for key, metric in METRICS.items() if key in line)
+
+
+def scores_of(line: Scored, key: MetricKey | None = None) -> Scores | None:
+    """Return every silo's main score in a round, as its line has it, or another metric's value; None without them."""
+    main = metric_of(line).key
+    return line[main] if key in (None, main) else (line.get("per_silo") or {}).get(str(key))
 
 
 def values_of(line: Scored) -> list[float]:
     """Return every silo's main score. A mean is null only if a silo has failed, or if there is nothing to measure."""
-    missing = -math.inf if line["mean"] is None else math.nan
-    return [missing if value is None else value for value in _per_client(line) or ()]
+    missing = metric_of(line).failed if line["mean"] is None else math.nan
+    return [missing if value is None else value for value in scores_of(line) or ()]
+
+
+def in_words(line: Line, keys: Sequence[Literal["mean", "worst"]] = ("mean", "worst")) -> str:
+    """Return a round's scores in a few words, "mean 88.20 worst 61.54"; nothing where it was not evaluated.
+
+    The metric is named where it is not the usual one of such labels.
+    """
+    metric = metric_of(line)
+    found = [f"{key} {metric.digits(value)}" for key in keys if (value := line[key]) is not None]
+    return " ".join([*found, *([] if metric.usual or not found else [f"({metric.title})"])])
 
 
 def best_of(lines: Iterable[Line]) -> statistics.Best | None:
     """Return the round with the best mean on test data, which only the papers' tables may choose: it has the BMTA."""
     best = None
     for line in evaluated(lines):
-        best = statistics.better(best, line["round"], values_of(line))
+        best = statistics.better(best, line["round"], values_of(line), metric_of(line))
     return best
 
 
 def score_of(facts: Facts) -> MainScore:
-    """Return the name of the main score: "accuracy", or "r2" where labels are quantities."""
+    """Return the name of the main score, a key of `METRICS`: "accuracy" in runs that do not say it."""
     return facts.get("score", "accuracy")
 
 
 def _validated(lines: Iterable[Line]) -> Line | None:
     """Return the round that silos would choose by their validation data: the first with the best mean score on them."""
     means = [(line, mean) for line in lines if (mean := line.get("val")) is not None]
-    return max(means, key=lambda pair: pair[1])[0] if means else None
+    return max(means, key=lambda pair: metric_of(pair[0]).rank(pair[1]))[0] if means else None
 
 
 def delivered(lines: Iterable[Line]) -> Line | None:
@@ -97,15 +114,15 @@ def summarise(
         "delivered": given["mean"] if given else None,
         "delivered_round": given["round"] if given else None,
         "chosen_by": None if given is None else "last round" if chosen is None else "validation",
-        "worst": statistics.worst(per_client),
+        "worst": statistics.worst(per_client, METRICS[main]),
         "spread": statistics.spread(per_client),
         "per_client": list(per_client),
-        "cloud": None if clouds is None else _clouds(clouds),
+        "cloud": None if clouds is None else _clouds(clouds, METRICS[main]),
         "last": measured[-1]["mean"] if measured else None,
         "bmta": best.mean if best and main == "accuracy" else None,
         "best_on_test": best.mean if best else None,
         "best_on_test_round": best.round if best else None,
-        "best_on_test_per_client": list(best.accuracies) if best else [],
+        "best_on_test_per_client": list(best.scores) if best else [],
         "metrics": {
             "delivered": given.get("metrics") if given else None,
             "delivered_per_client": given.get("per_silo") if given else None,
@@ -123,10 +140,10 @@ def summarise(
     return cast(Summary, plain(summary))
 
 
-def _clouds(scores: Sequence[Score | None]) -> CloudScores:
+def _clouds(scores: Sequence[Score | None], metric: Metric) -> CloudScores:
     """Return the cloud models' scores, over the silos that have one."""
     values = [math.nan if score is None else score.main for score in scores]
-    return {"mean": statistics.mean(values), "worst": statistics.worst(values), "per_client": list(values)}
+    return {"mean": statistics.mean(values), "worst": statistics.worst(values, metric), "per_client": list(values)}
 
 
 def latest(weights: Mapping[int, Array]) -> Array | None:

@@ -45,9 +45,9 @@ from amity.record.lock import Lock
 from amity.record.outputs import save_models, save_predictions, save_weights
 from amity.record.reader import read
 from amity.record.resuming import resumption, rewind
-from amity.record.round_line import line_of
+from amity.record.round_line import left_out, line_of
 from amity.record.seal import Seal
-from amity.record.summary import delivered, latest, score_of, summarise
+from amity.record.summary import delivered, evaluated, latest, score_of, summarise
 
 SMALL = 64_000_000  # bytes of state that take no noticeable time to write
 SELDOM = 120.0  # seconds between checkpoints of a larger state
@@ -141,6 +141,8 @@ class Recorder:
         if round.round != len(self.lines) + 1:
             raise ValueError(f"rounds come in order: expected {len(self.lines) + 1}, got {round.round}")
         line = line_of(round, self.silos, score_of(self.facts))
+        if not evaluated(self.lines):  # it is the same in every round, and said once
+            line["warnings"] += left_out(round, self.silos, score_of(self.facts))
         recent = [*self.lines[1 - statistics.SEVERAL :], line]
         trouble = statistics.attention_trouble([r["collaborators"] for r in recent], [len(r["epochs"]) for r in recent])
         if trouble is not None:

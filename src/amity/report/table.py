@@ -13,7 +13,7 @@ from rich.text import Text
 
 from amity import statistics
 from amity.errors import InputError
-from amity.learn.metrics import TITLES, UNITS
+from amity.metric import METRICS
 from amity.record import Record, score_of
 from amity.record.contents import MainScore, Number
 from amity.report.series import Series, series_of
@@ -39,18 +39,15 @@ HEADINGS = {
 DISPENSABLE = ("down", "up", "seconds", "block_score")
 """Columns dropped first on narrow terminals, in this order."""
 
-QUANTITIES = {
-    "delivered": "Delivered R² %",
-    "worst": "Worst R² %",
-    "last": "Last R² %",
-    "best_on_test": "Best on test R² %",
-}
-"""Headings in place of those above, where labels are quantities."""
+SCORES = {"delivered": "Delivered", "worst": "Worst", "last": "Last", "best_on_test": "Best on test"}
+"""Headings of scores where these are no accuracies: the metric's title and unit follow."""
 
 
 def headings(records: Sequence[Record]) -> dict[str, str]:
     """Return the headings of the table's columns. The last round has one only where another round is delivered."""
-    found = HEADINGS if main_score(records) == "accuracy" else {**HEADINGS, **QUANTITIES}
+    metric = METRICS[main_score(records)]
+    named = {key: f"{words} {metric.title} {metric.unit}".rstrip() for key, words in SCORES.items()}
+    found = HEADINGS if metric.key == "accuracy" else {**HEADINGS, **named}
     chosen = any(record.results["chosen_by"] == "validation" for record in records)
     return {key: title for key, title in found.items() if key != "last" or chosen}
 
@@ -58,8 +55,11 @@ def headings(records: Sequence[Record]) -> dict[str, str]:
 def main_score(records: Sequence[Record]) -> MainScore:
     """Return the score that runs are compared by; refuse runs that have none in common."""
     names = {score_of(record.facts) for record in records}
-    if len(names) > 1:
+    if len({METRICS[name].labels for name in names}) > 1:
         raise InputError("runs on classes and runs on quantities have no score in common: report them apart")
+    if len(names) > 1:
+        titles = " and ".join(METRICS[name].title for name in METRICS if name in names)
+        raise InputError(f"runs that are scored by {titles} have no score in common: report them apart")
     return names.pop() if names else "accuracy"
 
 
@@ -76,14 +76,15 @@ class Row(NamedTuple):
     seconds: Seeds | None
     up: Seeds | None  # MB
     down: Seeds | None
-    best: bool  # whether no other method's delivered models have a higher mean
+    best: bool  # whether no other method's delivered models have a better mean
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
     """Return the table's numbers, a row for the runs of a method."""
     series = series_of(records)
     means = [found.mean for one in series if (found := one.over_seeds("delivered")) is not None]
-    return [_row(one, max(means, default=None)) for one in series]
+    top = METRICS[main_score(records)].best(means) if means else None
+    return [_row(one, top) for one in series]
 
 
 def _row(series: Series, top: float | None) -> Row:
@@ -110,7 +111,8 @@ def p_values(records: Sequence[Record]) -> list[RankTest | None] | None:
     known = [found.mean for found in means if found is not None]
     if not _comparable(series) or len(known) < 2:
         return None
-    best = next(place for place, found in enumerate(means) if found is not None and found.mean == max(known))
+    top = METRICS[main_score(records)].best(known)
+    best = next(place for place, found in enumerate(means) if found is not None and found.mean == top)
     others = [place for place, found in enumerate(means) if place != best and found is not None]
     tests = statistics.family([_against(series[place], series[best]) for place in others])
     found = dict(zip(others, tests, strict=True))
@@ -155,8 +157,7 @@ def seeds(value: Seeds | None, digits: int) -> str:
 
 def metric_heading(name: str) -> str:
     """Return a column's heading for a metric."""
-    title = TITLES[name]
-    return title[0].upper() + title[1:] + ("" if name in UNITS else " %")
+    return METRICS[name].heading
 
 
 def number(value: float | None, digits: int) -> str:
@@ -210,13 +211,13 @@ def _table(records: Sequence[Record], keys: Sequence[str]) -> Table:
 
 
 def _caption(records: Sequence[Record]) -> str:
-    main = TITLES[main_score(records)]
+    main = METRICS[main_score(records)].title
     chosen = {record.results["chosen_by"] for record in records}
     how = {"validation": "of the round that validation data chose", "last round": "of the last round"}
     which = " or ".join(text for key, text in how.items() if key in chosen) or "of the last round"
     several = max((len(one.runs) for one in series_of(records)), default=1)
     over = f"; mean ± deviation over {several} seeds" if several > 1 else ""
-    papers = "BMTA" if main == TITLES["accuracy"] else "Best on test"
+    papers = "BMTA" if main_score(records) == "accuracy" else "Best on test"
     return (
         f"* best mean test {main} of the models that are delivered, {which}; worst and spread are theirs{over}. "
         f"{papers}, the best round on test data, is what papers report" + "".join(f". {text}" for text in work(records))

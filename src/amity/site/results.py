@@ -14,7 +14,6 @@ whole run did, and neither the server nor the other silos have to wait for that.
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -98,13 +97,15 @@ def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) 
     try:
         if side.pending is not None:
             side.answer(Commit(plan.run, side.pending.round, client, "accepted"))
-        best = -math.inf
+        metric = plan.task.metric
+        best = metric.failed
         if side.kept is not None and side.data.val is not None:
-            best = plan.task.evaluate(side.delivered(), side.data.val).main
+            best = plan.task.evaluate(side.delivered(), side.data.val, side.unit).main
         for round in range(side.committed + 1, rounds + 1):
             side.answer(Train(plan.run, round, client, {}))
             side.answer(Commit(plan.run, round, client, "accepted"))
-            if side.data.val is not None and (val := side.measure(round, None).val or 0.0) > best:
+            val = None if side.data.val is None else side.measure(round, None).val
+            if val is not None and metric.beats(val, best):
                 best = val
                 side.answer(Keep(plan.run, round, client, None))
         if side.kept is None:
@@ -136,9 +137,9 @@ def _compared(
         round=facts["round"],
         alone_round=alone.round,
         examples=len(truth),
-        score="accuracy" if task.classes else "r2",
-        personal=scores["personal"].main,
-        alone=scores["alone"].main,
+        score="accuracy" if task.classes else "r2",  # by which its interval is: whatever the run is scored by
+        personal=_compared_by(scores["personal"]),
+        alone=_compared_by(scores["alone"]),
         difference=difference.points,
         low=difference.low,
         high=difference.high,
@@ -158,6 +159,11 @@ def _score(task: Task, silo: Silo, model: Model) -> Score:
     test = task.prepare(silo.test)
     outputs = outputs_of(task, model, test.x)
     return task.scores(outputs, test.y, [len(test.y)], [0.0], [silo.scale.unit])[0]
+
+
+def _compared_by(score: Score) -> float:
+    """The score whose difference has an interval."""
+    return score.metrics["r2"] if "r2" in score.metrics else score.accuracy
 
 
 def outputs_of(task: Task, model: Model, x: Tensor) -> Tensor:

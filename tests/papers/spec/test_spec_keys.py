@@ -45,6 +45,8 @@ OTHER: Mapping[str, Any] = {
     "local_epochs_range": "1:7",
     "evaluate_every": 7,
     "train_loss": True,
+    "metric": "balanced",
+    "class_weights": "balanced",
     "labels": "classes",
     "label": "ill",
     "drop_column": "id",

@@ -1,7 +1,8 @@
 """Small dense networks, many at once: batched matrix products over models [m, d], and their gradients by hand.
 
     h_0 = x,   h_l = f_l(h_{l-1} W_l^T + b_l)                   every client with its own W_l, b_l and examples
-    D_L = s (softmax(h_L) - onehot(y))                          s: 1 / examples of the client's batch, 0 where padded
+    D_L = s (softmax(h_L) - onehot(y))                          s: 1 / examples of the client's batch, 0 where padded,
+                                                                times the weight of the example's class, if it has one
     dF/dW_l = D_l^T h_{l-1},   dF/db_l = sum of D_l,   D_{l-1} = (D_l W_l) f_{l-1}'
 
 It is the loss that `Task` has by default, the mean cross-entropy; of quantities the mean squared error, where
@@ -18,7 +19,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from amity.learn.task import Task, mean_square
+from amity.learn.losses import mean_square
+from amity.learn.task import Task
 from amity.learn.vectors import Slot
 
 

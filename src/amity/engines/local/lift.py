@@ -59,6 +59,7 @@ class Stacks:
         self.val = Examples({client: parts.val for client, parts in data.items()})
         self.tests = Examples(tests)
         self.units = units
+        self.class_weights = {client: task.at(parts.train).weights for client, parts in data.items()}
 
     def size(self, client: int, kind: Kind, batch: int) -> int | None:
         """What a client has of this kind."""
@@ -148,6 +149,8 @@ class _Together(Task):
         self._dense = stacks.dense
         self._turns = turns
         self._train = Part(stacks.train, clients, "train")
+        own = [weights for client in clients if (weights := stacks.class_weights[client]) is not None]
+        self._class_weights = torch.stack(own) if own else None  # [m, classes]
         val = None if stacks.val.sizes[clients[0]] is None else Part(stacks.val, clients, "val")
         self.models = torch.empty(len(clients), self.size, dtype=self.dtype, device=self.device)
         self.gradients = torch.empty_like(self.models)
@@ -246,8 +249,11 @@ class _Together(Task):
             counts = there.sum(2)  # [steps, m]
             share = (there.to(self.dtype) / counts.clamp(min=1)[:, :, None]).to(self.device)
             index = index.clamp(min=0).to(self.device) + part.starts[:, None]  # padding: the client's own first example
+            labels = source.y[index]
+            if self._class_weights is not None:
+                share = share * self._class_weights[torch.arange(count, device=self.device)[:, None], labels]
             shapes = zip((counts > 0).sum(1).tolist(), counts.amax(1).tolist(), strict=True)
-            steps = zip(index.unbind(0), source.y[index].unbind(0), share.unbind(0), shapes, strict=True)
+            steps = zip(index.unbind(0), labels.unbind(0), share.unbind(0), shapes, strict=True)
             for *parts, (rows, width) in steps:
                 if (rows, width) != (count, batch):
                     parts = [part[:rows, :width] for part in parts]

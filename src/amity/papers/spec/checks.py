@@ -37,7 +37,8 @@ def check_content(experiment: Experiment) -> None:
 
 def _check_options(content: Mapping[str, Any], name: str) -> None:
     """Refuse an option that no run has."""
-    options = [key for key in fields_of(Run) if key not in ("seed", *DISPLAY_KEYS)]  # a label is what tables call a row
+    # Papers report accuracies, and a label is what tables call a row.
+    options = [key for key in fields_of(Run) if key not in ("seed", "metric", *DISPLAY_KEYS)]
     for where, table, more in option_tables(content):
         if "seed" in (*table, *table.get("choose", {})):
             raise InputError(f"{name} runs the seeds 0, 1, ..., got seed in {where}: say how many, seeds = 3")
