@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from amity.config.run import Run
+from amity.metric import ACCURACY, Metric
 
 if TYPE_CHECKING:
     from amity.data import Silos
@@ -52,14 +53,16 @@ class Chosen(NamedTuple, Generic[V]):
     passed_over: tuple[tuple[V, str], ...] = ()  # better on validation data, but the run diverged: and in which round
 
 
-def choose(trials: Sequence[tuple[V, Tried]], later: Callable[[V], Iterable[Tried]]) -> Chosen[V]:
-    """Return the value with the best score on validation data, the first of equals.
+def choose(
+    trials: Sequence[tuple[V, Tried]], later: Callable[[V], Iterable[Tried]], metric: Metric = ACCURACY
+) -> Chosen[V]:
+    """Return the value with the best score on validation data, the first of equals. `metric`: which way is better.
 
     Trials may be shorter than the run that the value is for, and `later` knows the runs of full length so far. A value
     with which one of these has diverged gives way to the next best, unless all of them diverge.
     """
     passed_over: list[tuple[V, str]] = []
-    for value, _ in sorted(trials, key=lambda pair: _rank(pair[1]), reverse=True):
+    for value, _ in sorted(trials, key=lambda pair: _rank(pair[1], metric), reverse=True):
         diverged = [run.diverged for run in later(value) if run.diverged]
         if not diverged:
             return Chosen(value, tuple(passed_over))
@@ -67,9 +70,9 @@ def choose(trials: Sequence[tuple[V, Tried]], later: Callable[[V], Iterable[Trie
     return Chosen(passed_over[0][0], tuple(passed_over))
 
 
-def _rank(trial: Tried) -> tuple[bool, float]:
+def _rank(trial: Tried, metric: Metric) -> tuple[bool, float]:
     """Return what trials are sorted by: one that diverges comes last, whatever it had reached before."""
-    return not trial.diverged, -math.inf if math.isnan(trial.validation) else trial.validation
+    return not trial.diverged, -math.inf if math.isnan(trial.validation) else metric.rank(trial.validation)
 
 
 def with_option(options: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:

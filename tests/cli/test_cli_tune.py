@@ -20,7 +20,7 @@ def test_it_ends_with_a_command_that_runs_the_best(amity: Amity) -> None:
     said = amity(*with_tiny("tune fedprox --trials 3 --search lr=0.001:0.1:log --search mu=0.01,0.1 --out t"))
     worked(said)
     assert said.err.count("fedprox trial ") == 3 and "trial 3/3" in said.err
-    assert "Validation %" in said.out and "run the best, and see it on test data:" in said.out
+    assert "Accuracy % on validation" in said.out and "run the best, and see it on test data:" in said.out
     worked(amity(*command_in(said.out), "--out", "best"))
     best = config(Path("best"))
     assert best["val_fraction"] == 0.15

@@ -15,10 +15,11 @@ import pytest
 from amity import InputError, Run, Silos, deal, load
 from amity import run as run_one
 from amity.contract import Split
+from amity.metric import ACCURACY, RMSE
 from amity.tuning import Choices, Range, Trial, Tuned, tune
+from amity.tuning.hidden import for_trials
 from amity.tuning.pruning import STARTUP, WARMUP, Pruner
 from amity.tuning.study import TOGETHER, Study
-from amity.tuning.trial import for_trials
 
 # Optuna's storage talks to a database through SQLAlchemy.
 BASE = Run("fedprox", data="digits", setting="practical", clients=4, model="mlr", rounds=3, epochs=1, workers=1)
@@ -170,11 +171,17 @@ def test_seeds_are_tried_each_and_their_mean_counts() -> None:
 def test_a_trial_behind_half_of_the_others_at_the_same_round_is_pruned() -> None:
     after = WARMUP + 1
     earlier: list[Mapping[int, float]] = [{step: 10.0 * place for step in range(1, 6)} for place in range(1, 6)]
-    low, level = Pruner(earlier), Pruner(earlier)  # the median is 30
+    low, level = Pruner(earlier, ACCURACY), Pruner(earlier, ACCURACY)  # the median is 30
     assert [low.ends(step, 29.0) for step in range(1, after + 1)] == [False] * WARMUP + [True]
     assert [level.ends(step, 30.0) for step in range(1, 6)] == [False] * 5
-    few = Pruner(earlier[: STARTUP - 1])
+    few = Pruner(earlier[: STARTUP - 1], ACCURACY)
     assert [few.ends(step, 0.0) for step in range(1, 6)] == [False] * 5
+
+
+def test_a_lower_error_is_better_where_the_metric_says_so() -> None:
+    earlier: list[Mapping[int, float]] = [{step: 10.0 * place for step in range(1, 6)} for place in range(1, 6)]
+    high, low = Pruner(earlier, RMSE), Pruner(earlier, RMSE)
+    assert high.ends(WARMUP + 1, 31.0) and not low.ends(WARMUP + 1, 30.0)
 
 
 def test_pruned_trials_save_rounds_and_are_not_chosen(silos: Silos) -> None:

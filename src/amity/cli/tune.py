@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,9 +22,11 @@ from amity.cli.flags import Config, DataDir, Out, Seeds, Settings, with_log_opti
 from amity.cli.progress import begin, err
 from amity.config.run import Run, seeds_of
 from amity.errors import InputError
+from amity.metric import METRICS
 
 if TYPE_CHECKING:
     from amity.tuning.search import Tuned
+    from amity.tuning.space import Space
     from amity.tuning.trial import Trial
 
 SHOWN = 5
@@ -83,31 +86,57 @@ def tune_command(
     begin(f"tuning {name}")
     (run,) = plan.runs_of([name], given, file, settings or [])
     target = plan.target_of(directory, lambda: run, f"tune-{name}", [(None, given)])
-    from amity.tuning.search import tune
     from amity.tuning.space import default_space, parse_space
 
     logs.log_torch()
-    space = parse_space(search, run) if search else default_space(run, {*given, *file})
+    search_and_show(
+        run,
+        space=parse_space(search, run) if search else default_space(run, {*given, *file}),
+        trials=trials,
+        timeout=math.inf if timeout is None else timeout,
+        trial_rounds=trial_rounds,
+        seeds=None if seeds is None else seeds_of(seeds),
+        out=target,
+        workers=workers,
+        data_dir=data_dir,
+    )
+
+
+def search_and_show(
+    run: Run,
+    *,
+    space: Space,
+    trials: int,
+    timeout: float,
+    trial_rounds: int | None,
+    seeds: Sequence[int] | None,
+    out: Path,
+    workers: int,
+    data_dir: str | None,
+) -> None:
+    """Search, showing how it goes on; then print what was found, and the command that runs it."""
+    from amity.tuning.search import tune
+
     with _shown(run, trials) as show:
         try:
             tuned = tune(
                 run,
                 space=space,
                 trials=trials,
-                timeout=math.inf if timeout is None else timeout,
+                timeout=timeout,
                 trial_rounds=trial_rounds,
-                seeds=None if seeds is None else seeds_of(seeds),
-                out=target,
+                seeds=seeds,
+                out=out,
                 workers=workers,
                 data_dir=data_dir,
                 heard=show.heard,
                 ended=show.ended,
             )
         except KeyboardInterrupt:
-            err.print(escape(f"interrupted: the same command goes on from here ({target})"), highlight=False)
+            err.print(escape(f"interrupted: the same command goes on from here ({out})"), highlight=False)
             raise
     _print(tuned, Console())
-    print(f"all trials: {target / 'trials.csv'}\n\nrun the best, and see it on test data:\n\n    {tuned.command}")
+    print(f"all trials: {out / 'trials.csv'}\n\nrun the best, and see it on test data:\n\n    {tuned.command}")
 
 
 @contextmanager
@@ -131,7 +160,7 @@ class _Lines:
 
     def __init__(self, run: Run, trials: int) -> None:
         self._run, self._trials = run, trials
-        self._best = -math.inf
+        self._best: float | None = None
 
     def heard(self, number: int, step: int, score: float) -> None:
         """Take the score of a trial after a round."""
@@ -139,8 +168,9 @@ class _Lines:
     def ended(self, trial: Trial) -> None:
         """Show a trial that has ended."""
         if trial.state == "done":
-            self._best = max(self._best, trial.validation)
-        best = f", best {self._best:.2f}" if math.isfinite(self._best) else ""
+            known = [] if self._best is None else [self._best]
+            self._best = (min if _lower(self._run) else max)([*known, trial.validation])
+        best = "" if self._best is None else f", best {self._best:.4g}"
         words = f"{self._run.method} trial {trial.number + 1}/{self._trials} {_told(trial)}{best}: {_values(trial)}"
         _log.info("%s", words)
         err.print(escape(words), highlight=False, soft_wrap=True)
@@ -156,7 +186,7 @@ class _Bar(_Lines):
 
     def heard(self, number: int, step: int, score: float) -> None:
         """Show the score of a trial after a round."""
-        self._bar.update(self._task, now=f"trial {number + 1}, round {step}: {score:.2f}")
+        self._bar.update(self._task, now=f"trial {number + 1}, round {step}: {score:.4g}")
 
     def ended(self, trial: Trial) -> None:
         """Show a trial that has ended."""
@@ -164,9 +194,15 @@ class _Bar(_Lines):
         self._bar.update(self._task, completed=trial.number + 1, now="")
 
 
+def _lower(run: Run) -> bool:
+    """Return whether lower scores are better."""
+    metric = METRICS.get(run.metric)
+    return metric is not None and metric.better == "lower"
+
+
 def _told(trial: Trial) -> str:
     if trial.state == "done":
-        return f"{trial.validation:.2f} in {trial.seconds:.1f}s"
+        return f"{trial.validation:.4g} in {trial.seconds:.1f}s"
     if trial.state == "pruned":
         return f"pruned after {len(trial.steps)} rounds"
     return trial.words if trial.state == "diverged" else f"failed ({trial.words})"
@@ -184,11 +220,16 @@ def _print(tuned: Tuned, console: Console) -> None:
     """Print the best trials, what they left behind, and which options matter."""
     names = list(tuned.best.values)
     table = Table(box=None, pad_edge=False)
-    for head in ("Trial", "Validation %", "Seconds", *(name.removeprefix("set.") for name in names)):
+    for head in (
+        "Trial",
+        f"{tuned.metric.heading} on validation",
+        "Seconds",
+        *(name.removeprefix("set.") for name in names),
+    ):
         table.add_column(head, justify="right", no_wrap=True)
     for trial in tuned.ranked[:SHOWN]:
         mark = " *" if trial.number == tuned.best.number else ""
-        cells = [f"{trial.number + 1}", f"{trial.validation:.2f}{mark}", f"{trial.seconds:.1f}"]
+        cells = [f"{trial.number + 1}", f"{tuned.metric.digits(trial.validation)}{mark}", f"{trial.seconds:.1f}"]
         table.add_row(*cells, *(escape(_text(trial.values[name])) for name in names))
     console.print(table)
     counts = {state: sum(trial.state == state for trial in tuned.trials) for state in ("pruned", "diverged", "failed")}

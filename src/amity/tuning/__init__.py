@@ -8,6 +8,7 @@ Optuna proposes what to try. Test data are not there while trials run, so nothin
 is kept in `out`: the same call goes on where it was interrupted, and with more trials it goes on searching.
 
     space.py       where to search: from options, --search and Python
+    hidden.py      silos without their test data
     trial.py       one trial: its settings, what became of it, and its runs
     pruning.py     when a trial need not go on
     study.py       what was tried so far, in Optuna's storage; what to try next

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import optuna
 
+from amity.metric import Metric
+
 STARTUP = 4
 """Trials that come to their end before any is pruned."""
 
@@ -20,15 +22,16 @@ class Pruner:
     have written in the meantime.
     """
 
-    def __init__(self, earlier: Sequence[Mapping[int, float]]) -> None:
+    def __init__(self, earlier: Sequence[Mapping[int, float]], metric: Metric) -> None:
         self._trial: optuna.Trial | None = None
         if len(earlier) < STARTUP:
             return
         rule = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARMUP + 1)
-        study = optuna.create_study(direction="maximize", pruner=rule)
+        study = optuna.create_study(direction=direction_of(metric), pruner=rule)
         for steps in earlier:
-            best = max(steps.values(), default=0.0)
-            study.add_trial(optuna.trial.create_trial(value=best, intermediate_values=dict(steps)))
+            study.add_trial(
+                optuna.trial.create_trial(value=metric.best(steps.values()), intermediate_values=dict(steps))
+            )
         self._trial = study.ask()
 
     def ends(self, step: int, score: float) -> bool:
@@ -37,3 +40,8 @@ class Pruner:
             return False
         self._trial.report(score, step)
         return self._trial.should_prune()
+
+
+def direction_of(metric: Metric) -> str:
+    """Return which way is better, in Optuna's words."""
+    return "maximize" if metric.better == "higher" else "minimize"

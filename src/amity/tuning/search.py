@@ -15,14 +15,16 @@ from amity import methods
 from amity.config.run import Run, checked_seeds
 from amity.data import Silos
 from amity.errors import InputError
+from amity.metric import Metric, main_metric
 from amity.prepare import prepare, roster_of, silos_of
 from amity.resolve import Builds, resolve
 from amity.trials import choose
 from amity.tuning.asked import asked_of, check_asked, search_directory, write_found
 from amity.tuning.command import command_of
+from amity.tuning.hidden import for_trials
 from amity.tuning.space import Choices, Space, check_dimension, default_space, with_values
 from amity.tuning.study import TOGETHER, Study, first_trials
-from amity.tuning.trial import Task, Trial, for_trials
+from amity.tuning.trial import Task, Trial
 from amity.tuning.workers import Heard, Workers, workers_of
 
 TRIALS = 20
@@ -43,12 +45,13 @@ class Tuned:
     passed_over: Sequence[tuple[Trial, str]]  # better in their trials, but diverged in a run of full length
     importance: Mapping[str, float]  # of options, from 0 to 1; empty where that cannot be told
     command: str  # that runs the best
+    metric: Metric  # that they were compared by
 
     @property
     def ranked(self) -> list[Trial]:
         """The trials that came to their end, the best first; those of equal score in their order."""
         done = [trial for trial in self.trials if trial.state == "done"]
-        return sorted(done, key=lambda trial: -trial.validation)
+        return sorted(done, key=lambda trial: -self.metric.rank(trial.validation))
 
 
 def tune(
@@ -93,18 +96,20 @@ def tune(
     for name, dimension in wanted.items():
         check_dimension(run, name, dimension)
     bases, hidden = _made_ready(run, silos, seeds, model, data_dir)
+    metric = main_metric(run.metric, hidden[bases[0].seed].classes)
     defaults = _defaults(bases[0], hidden[bases[0].seed], model)
     with search_directory(out) as place:
         check_asked(place, asked_of(run, wanted, bases, short, hidden))
-        study = Study(place / STUDY, wanted, run.seed, first_trials(wanted, defaults))
+        study = Study(place / STUDY, wanted, run.seed, first_trials(wanted, defaults), metric)
         most = min(trials, _combinations(wanted))
         with workers_of(min(workers, TOGETHER), hidden, model) as hands:
-            search = _Search(study, hands, bases, short, place, heard, ended)
+            search = _Search(study, hands, bases, short, place, metric, heard, ended)
             search.run(most, time.monotonic() + timeout)
             best, passed_over = search.choose()
         found = with_values(replace(run, val_fraction=bases[0].val_fraction), best.values)
         write_found(place, found, study.trials)
-        return Tuned(found, best, study.trials, passed_over, study.importance(), command_of(found, data_dir))
+        command = command_of(found, data_dir)
+        return Tuned(found, best, study.trials, passed_over, study.importance(), command, metric)
 
 
 class _Search:
@@ -117,11 +122,12 @@ class _Search:
         bases: Sequence[Run],
         rounds: int,
         place: Path,
+        metric: Metric,
         heard: Heard,
         ended: Ended,
     ) -> None:
         self._study, self._workers, self._bases, self._rounds = study, workers, bases, rounds
-        self._place, self._heard, self._ended = place, heard, ended
+        self._place, self._metric, self._heard, self._ended = place, metric, heard, ended
 
     def run(self, most: int, until: float) -> None:
         """Run trials until there are so many, or the time is over."""
@@ -157,7 +163,7 @@ class _Search:
             raise InputError(_nothing(self._study.trials))
         by_number = dict(done)
         while True:
-            chosen = choose(done, self._study.confirmed)
+            chosen = choose(done, self._study.confirmed, self._metric)
             number = chosen.value
             if self._rounds == self._bases[0].rounds or self._study.confirmed(number):
                 return by_number[number], [(by_number[other], words) for other, words in chosen.passed_over]
@@ -168,7 +174,7 @@ class _Search:
 
     def _task(self, number: int, values: Mapping[str, Any], rounds: int) -> Task:
         runs = [replace(with_values(base, values), rounds=rounds) for base in self._bases]
-        return Task(number, values, runs, self._under_way(number), self._study.earlier())
+        return Task(number, values, runs, self._under_way(number), self._study.earlier(), self._metric)
 
     def _under_way(self, number: int) -> Path:
         return self._place / UNDER_WAY / f"{number:04d}"

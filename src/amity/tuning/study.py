@@ -17,6 +17,8 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
+from amity.metric import ACCURACY, Metric
+from amity.tuning.pruning import direction_of
 from amity.tuning.space import Choices, Range, Space
 from amity.tuning.trial import State, Trial
 
@@ -56,13 +58,16 @@ class Told(TypedDict):
 class Study:
     """The trials of one search, on disk or in memory."""
 
-    def __init__(self, file: Path | None, space: Space, seed: int, first: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, file: Path | None, space: Space, seed: int, first: Sequence[Mapping[str, Any]], metric: Metric = ACCURACY
+    ) -> None:
         """Open a study, or begin one. `first`: what is tried before anything is proposed."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._space, self._seed, self._first = space, seed, first
         self._kinds = {name: _distribution(dimension) for name, dimension in space.items()}
         storage = None if file is None else f"sqlite:///{file.absolute()}"
-        self._study = optuna.create_study(storage=storage, study_name=NAME, direction="maximize", load_if_exists=True)
+        self._way = direction_of(metric)
+        self._study = optuna.create_study(storage=storage, study_name=NAME, direction=self._way, load_if_exists=True)
 
     @property
     def trials(self) -> list[Trial]:
@@ -84,7 +89,7 @@ class Study:
     def _proposed(self, start: int) -> dict[int, dict[str, Any]]:
         """Return the trials from this number on that are proposed together."""
         sampler = optuna.samplers.TPESampler(seed=self._seed * 1_000_003 + start)
-        study = optuna.create_study(direction="maximize", sampler=sampler)
+        study = optuna.create_study(direction=self._way, sampler=sampler)
         study.add_trials(self._frozen()[:start])
         proposed = {}
         for number in range(start, start + TOGETHER):

@@ -6,21 +6,20 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from amity import methods
 from amity.config.run import Run
 from amity.data import Silos
-from amity.errors import AmityError, InputError
+from amity.errors import AmityError
 from amity.federation.events import Event, Listener
-from amity.prepare import Prepared, roster_of
+from amity.metric import ACCURACY, Metric
+from amity.prepare import Prepared
 from amity.record import Line
 from amity.record.directory import LINES
 from amity.record.lines import NewLines
-from amity.resolve import Builds, validation_of
-from amity.trials import DIVERGES, VALIDATION_SHARE, run_in
+from amity.resolve import Builds
+from amity.trials import DIVERGES, run_in
 from amity.tuning.pruning import Pruner
 
 State = Literal["done", "pruned", "diverged", "failed"]
@@ -51,6 +50,7 @@ class Task(NamedTuple):
     runs: Sequence[Run]  # one per seed
     place: Path  # for their directories
     earlier: Sequence[Mapping[int, float]]  # the steps of trials that came to their end; empty: nothing is pruned
+    metric: Metric = ACCURACY  # that scores are of
 
 
 class _Over(Exception):
@@ -78,7 +78,7 @@ def run_trial(
         state, words = over.state, over.words
     except AmityError as error:
         state, words = "failed", str(error)
-    found = scores.mean if state == "done" else max(scores.steps.values(), default=math.nan)
+    found = scores.mean if state == "done" else task.metric.best(scores.steps.values())
     return Trial(task.number, task.values, state, found, scores.steps, time.perf_counter() - began, words)
 
 
@@ -88,7 +88,8 @@ class _Scores:
     def __init__(self, task: Task, heard: Callable[[int, float], None]) -> None:
         self.steps: dict[int, float] = {}
         self._heard = heard
-        self._pruner = Pruner(task.earlier)
+        self._metric = task.metric
+        self._pruner = Pruner(task.earlier, task.metric)
         self._bests: list[float] = []  # of the seeds that are done
         self._best = math.nan  # of this seed so far
         self._before = 0  # rounds of earlier seeds
@@ -99,7 +100,7 @@ class _Scores:
             raise _Over("diverged", f"diverged in round {line['round']}")
         if (score := line.get("val")) is None:
             return
-        self._best = score if math.isnan(self._best) else max(self._best, score)
+        self._best = score if math.isnan(self._best) else self._metric.best([self._best, score])
         step = self._before + line["round"]
         self.steps[step] = math.fsum([*self._bests, score]) / (len(self._bests) + 1)
         self._heard(step, self.steps[step])
@@ -141,23 +142,3 @@ class _Seen:
             if line["round"] > self._last:
                 self._last = line["round"]
                 self._see(line)
-
-
-def for_trials(run: Run, silos: Silos) -> tuple[Run, Silos]:
-    """Return a run and its silos as trials see them: with validation data, and these in place of test data.
-
-    Nothing in a trial can depend on test data, because they are not there. Training and validation data are those that
-    the run itself has with the same share of validation data.
-    """
-    method = methods.build(run.method, run.settings)
-    needed = validation_of(run, run.method, method, roster_of(silos))
-    share = max(needed, VALIDATION_SHARE) if run.val_fraction == "auto" else needed
-    own = silos.at_most(run.per_silo, run.seed).with_validation(share, run.seed)
-    if lacking := [silo.name for silo in own.silos if silo.val is None or not len(silo.val.y)]:
-        some = ", ".join(map(repr, lacking[:3])) + (", ..." if len(lacking) > 3 else "")
-        raise InputError(
-            f"tune chooses by validation data, {some} of {run.data} would have none: "
-            f"leave val_fraction at auto ({VALIDATION_SHARE:g}), or give a share above 0"
-        )
-    hidden = tuple(silo._replace(test=silo.val) for silo in own.silos if silo.val is not None)
-    return replace(run, val_fraction=share), replace(own, silos=hidden)
