@@ -26,6 +26,7 @@ class Pruner:
         self._trial: optuna.Trial | None = None
         if len(earlier) < STARTUP:
             return
+        optuna.logging.set_verbosity(optuna.logging.WARNING)  # it tells of every study
         rule = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARMUP + 1)
         study = optuna.create_study(direction=direction_of(metric), pruner=rule)
         for steps in earlier:
@@ -39,7 +40,7 @@ class Pruner:
         if self._trial is None:
             return False
         self._trial.report(score, step)
-        return self._trial.should_prune()
+        return bool(self._trial.should_prune())
 
 
 def direction_of(metric: Metric) -> str:
