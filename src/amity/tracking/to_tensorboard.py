@@ -74,9 +74,13 @@ class TensorBoard:
         RecordWriter(packed).write(event.SerializeToString())
         content = packed.getvalue()
         before = os.fstat(self._file.fileno()).st_size
-        if self._file.write(content) != len(content):
-            self._file.truncate(before)
-            raise OSError(f"only a part of an event could be written to {Path(str(self._file.name)).name}")
+        try:
+            if self._file.write(content) != len(content):
+                self._file.truncate(before)
+                raise OSError(f"only a part of an event could be written to {Path(str(self._file.name)).name}")
+        except OSError:
+            self._file.close()
+            raise
 
 
 def _last_round(file: Path) -> int:

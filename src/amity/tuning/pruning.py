@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import optuna
 
@@ -43,6 +44,6 @@ class Pruner:
         return bool(self._trial.should_prune())
 
 
-def direction_of(metric: Metric) -> str:
+def direction_of(metric: Metric) -> Literal["maximize", "minimize"]:
     """Return which way is better, in Optuna's words."""
     return "maximize" if metric.better == "higher" else "minimize"

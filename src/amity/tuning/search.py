@@ -101,7 +101,7 @@ def tune(
     with search_directory(out) as place:
         check_asked(place, asked_of(run, wanted, bases, short, hidden))
         study = Study(place / STUDY, wanted, run.seed, first_trials(wanted, defaults), metric)
-        most = min(trials, _combinations(wanted))
+        most = trials if (combinations := _combinations(wanted)) is None else min(trials, combinations)
         with workers_of(min(workers, TOGETHER), hidden, model) as hands:
             search = _Search(study, hands, bases, short, place, metric, heard, ended)
             search.run(most, time.monotonic() + timeout)
@@ -213,7 +213,7 @@ def _defaults(base: Run, silos: Silos, model: Builds | None) -> dict[str, Any]:
     return {**resolved, **{f"set.{key}": value for key, value in own.items()}}
 
 
-def _combinations(space: Space) -> float:
-    """Return how many different trials a space has: infinitely many where it has a range."""
-    counts = [len(one.values) if isinstance(one, Choices) else math.inf for one in space.values()]
-    return math.prod(counts)
+def _combinations(space: Space) -> int | None:
+    """Return how many different trials a space has; None where it has a range."""
+    counts = [len(one.values) for one in space.values() if isinstance(one, Choices)]
+    return math.prod(counts) if len(counts) == len(space) else None

@@ -63,7 +63,9 @@ def default_space(run: Run, fixed: Collection[str] = ()) -> dict[str, Range | Ch
     if run.lr == "auto" and "lr" not in fixed:
         rate = solver_of(run, run.method, methods.build(run.method, run.settings), sizes=[1]).rate
         space["lr"] = Range(rate / RATE_FACTOR, rate * RATE_FACTOR, log=True)
-    declared = {key: (Run, key) for key in ("epochs",) if getattr(run, key) == fields_of(Run)[key].default}
+    declared: dict[str, tuple[type, str]] = {
+        key: (Run, key) for key in ("epochs",) if getattr(run, key) == fields_of(Run)[key].default
+    }
     declared |= {f"set.{key}": (cls, key) for key, cls in methods.known_options(run.method).items()}
     for name, (cls, key) in declared.items():
         text = fields_of(cls)[key].metadata["search"]
