@@ -37,6 +37,7 @@ def told(tuned: Tuned) -> list[tuple[Any, ...]]:
 
 
 def test_the_best_on_validation_data_is_found_and_its_run_has_that_score(silos: Silos, tmp_path: Path) -> None:
+    tmp_path = tmp_path / "what? #1 50%20 ü"
     tuned = tune(BASE, silos, space=SPACE, trials=6, out=tmp_path)
     assert len(tuned.trials) == 6 and tuned.best == tuned.ranked[0]
     assert tuned.best.validation == max(trial.validation for trial in tuned.trials if trial.state == "done")

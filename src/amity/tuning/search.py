@@ -7,6 +7,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,16 +79,7 @@ def tune(
     these. `out`: where the search is kept, and goes on if it is called again. `workers`: trials at a time, each in a
     process of its own. `heard` gets a trial's number, its step and its score; `ended` each trial.
     """
-    if trials < 1 or workers < 1 or not timeout > 0:
-        got = f"trials={trials}, workers={workers}, timeout={timeout:g}"
-        raise InputError(
-            f"tune needs trials and workers of at least 1 and a timeout above 0, got {got}: try 20, 1, 600"
-        )
-    short = run.rounds if trial_rounds is None else trial_rounds
-    if not 1 <= short <= run.rounds:
-        raise InputError(
-            f"trial_rounds needs to be from 1 to {run.rounds}, the run's rounds, got {short}: leave it out"
-        )
+    short = _checked_rounds(run, trials, timeout, trial_rounds, workers)
     wanted = default_space(run) if space is None else dict(space)
     if not wanted:
         raise InputError(
@@ -102,14 +94,29 @@ def tune(
         check_asked(place, asked_of(run, wanted, bases, short, hidden))
         study = Study(place / STUDY, wanted, run.seed, first_trials(wanted, defaults), metric)
         most = trials if (combinations := _combinations(wanted)) is None else min(trials, combinations)
-        with workers_of(min(workers, TOGETHER), hidden, model) as hands:
+        with closing(study), workers_of(min(workers, TOGETHER), hidden, model) as hands:
             search = _Search(study, hands, bases, short, place, metric, heard, ended)
             search.run(most, time.monotonic() + timeout)
             best, passed_over = search.choose()
-        found = with_values(replace(run, val_fraction=bases[0].val_fraction), best.values)
-        write_found(place, found, study.trials)
-        command = command_of(found, data_dir)
-        return Tuned(found, best, study.trials, passed_over, study.importance(), command, metric)
+            found = with_values(replace(run, val_fraction=bases[0].val_fraction), best.values)
+            write_found(place, found, study.trials)
+            command = command_of(found, data_dir)
+            return Tuned(found, best, study.trials, passed_over, study.importance(), command, metric)
+
+
+def _checked_rounds(run: Run, trials: int, timeout: float, trial_rounds: int | None, workers: int) -> int:
+    """Return the rounds of a trial; refuse numbers that make no search."""
+    if trials < 1 or workers < 1 or not timeout > 0:
+        got = f"trials={trials}, workers={workers}, timeout={timeout:g}"
+        raise InputError(
+            f"tune needs trials and workers of at least 1 and a timeout above 0, got {got}: try 20, 1, 600"
+        )
+    short = run.rounds if trial_rounds is None else trial_rounds
+    if not 1 <= short <= run.rounds:
+        raise InputError(
+            f"trial_rounds needs to be from 1 to {run.rounds}, the run's rounds, got {short}: leave it out"
+        )
+    return short
 
 
 class _Search:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -65,9 +66,17 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._space, self._seed, self._first = space, seed, first
         self._kinds = {name: _distribution(dimension) for name, dimension in space.items()}
-        storage = None if file is None else f"sqlite:///{file.absolute()}"
         self._way = direction_of(metric)
-        self._study = optuna.create_study(storage=storage, study_name=NAME, direction=self._way, load_if_exists=True)
+        self._storage = None if file is None else _database(file)
+        self._study = optuna.create_study(
+            storage=self._storage, study_name=NAME, direction=self._way, load_if_exists=True
+        )
+
+    def close(self) -> None:
+        """Close the storage."""
+        if self._storage is not None:
+            self._storage.remove_session()
+            self._storage.engine.dispose()
 
     @property
     def trials(self) -> list[Trial]:
@@ -133,6 +142,11 @@ class Study:
 
     def _frozen(self) -> list[FrozenTrial]:
         return self._study.get_trials(deepcopy=False)
+
+
+def _database(file: Path) -> optuna.storages.RDBStorage:
+    """Return a storage in an SQLite file. It is opened by its path: not every path can be part of an address."""
+    return optuna.storages.RDBStorage("sqlite://", engine_kwargs={"creator": lambda: sqlite3.connect(file)})
 
 
 def first_trials(space: Space, defaults: Mapping[str, Any]) -> list[dict[str, Any]]:

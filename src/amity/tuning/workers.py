@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -140,11 +141,12 @@ class _Processes:
 def _serve(connection: Connection, given: bytes) -> None:
     """Run trials for another process until it has no more."""
     end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes: the parent ends this one
     silos, model = pickle.loads(given)
     while True:
         try:
             task = connection.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
 
         def tell(step: int, score: float, number: int = task.number) -> None:
@@ -152,5 +154,5 @@ def _serve(connection: Connection, given: bytes) -> None:
 
         try:
             connection.send(run_trial(task, silos, model, tell))
-        except (KeyboardInterrupt, BrokenPipeError):
+        except BrokenPipeError:
             return
