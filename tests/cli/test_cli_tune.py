@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cli.commands import Amity, clinics, config, lines, refused, with_tiny, worked
+
+from amity import Run
+from amity.cli import plan
+from amity.tuning.command import command_of
 
 
 def command_in(text: str) -> list[str]:
@@ -36,7 +41,7 @@ def test_options_that_are_given_stay_and_the_rest_is_searched(amity: Amity) -> N
     worked(said)
     assert "alpha=" in said.err and "lr=" not in said.err and "sigma=" not in said.err and "epochs=" not in said.err
     words = command_in(said.out)
-    assert words[words.index("--lr") + 1] == "0.02" and "sigma=3.0" in words
+    assert words[words.index("--lr") + 1] == "0.02" and "sigma=3" in words
 
 
 def test_silos_of_ones_own_and_more_trials_later(amity: Amity, tmp_path: Path) -> None:
@@ -63,3 +68,16 @@ def test_what_is_wrong_is_one_line_and_leaves_nothing(amity: Amity) -> None:
 def test_optuna_is_asked_for_where_it_is_missing(amity: Amity, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     refused(amity(*with_tiny("tune fedamp --out t")), "amity tune needs optuna", "pip install 'amity[tune]'")
+
+
+def test_the_command_says_everything_that_the_run_says() -> None:
+    settings = {"sigma": 1 / 3, "self_weight": "softmax", "group_counts_self": True}
+    one = Run("fedamp", data="folder:a b", lr=0.1, epochs=2, train_loss=True, seed=4, workers=2, settings=settings)
+    words = shlex.split(command_of(one, "my data"))
+    assert words[:5] == ["amity", "run", "fedamp", "--data", "folder:a b"]
+    assert words[-2:] == ["--data-dir", "my data"] and "--workers" not in words
+    pairs = zip(words[3:-2:2], words[4:-2:2], strict=True)
+    flags = [(flag[2:].replace("-", "_"), text) for flag, text in pairs]
+    own = [text for flag, text in flags if flag == "set"]
+    again = plan.runs_of(["fedamp"], dict(pair for pair in flags if pair[0] != "set"), {}, own)
+    assert again == [replace(one, workers="auto")]

@@ -10,8 +10,8 @@ from amity.papers.spec.keys import requested_options
 
 
 def command_of(run: Run, data_dir: str | None = None) -> str:
-    """Return the command for a run: its method, and every option in which it differs from a run without any."""
-    options = requested_options(run)
+    """Return the command for a run: method, data, and every option in which it differs from a run without any."""
+    options = {"data": run.data, **requested_options(run)}
     method, own = options.pop("method"), options.pop("set", {})
     words = ["amity", "run", method]
     for key, value in options.items():
@@ -24,4 +24,7 @@ def command_of(run: Run, data_dir: str | None = None) -> str:
 
 
 def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
