@@ -17,12 +17,12 @@ from typing import Literal, Self, TypeVar
 
 import torch
 
-from amity.contract import Model, Silo
-from amity.engines.local.allocator import keep_freed_memory
+from amity.contract import Model, Silo, nbytes
+from amity.engines.local.allocator import Crumbs
 from amity.engines.local.storage import LocalStorage
 from amity.federation.carrier import Outbox
 from amity.federation.hosting import Hosting
-from amity.federation.messages import Answer, Measure, Message, Train
+from amity.federation.messages import Answer, Measure, Message, Train, Upload
 from amity.federation.plan import Plan
 from amity.federation.silo import SiloSide
 
@@ -44,7 +44,7 @@ class Threads:
         self.silos = {client: SiloSide(plan, client, silo, stopped=stopped) for client, silo in silos.items()}
         self.storage = LocalStorage(self.silos, plan.fed.clients, folder)
         self._notes: list[str] = []
-        keep_freed_memory()
+        self._crumbs = Crumbs()
         count = workers or os.cpu_count() or 1
         self._ahead = 2 * count
         self._pool = ThreadPoolExecutor(count, "amity", initializer=torch.set_num_threads, initargs=(1,))
@@ -77,7 +77,10 @@ class Threads:
     def _work(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
         """Answers of silos that take their turns or evaluate, one after the other on each thread."""
         for client, answer in self._each(lambda client: self.alone(messages[client]), list(messages)):
+            size = nbytes(answer.values) if isinstance(answer, Upload) else 0
             yield (client,), answer
+            del answer
+            self._crumbs.taken(size)
 
     def alone(self, message: Message) -> Answer:
         """One silo's answer."""
