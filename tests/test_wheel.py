@@ -133,7 +133,8 @@ def home_of(amity: Amity) -> Path:
     return home
 
 
-COMMANDS = {str(command.name) for command in (*cli.app.registered_commands, *cli.app.registered_groups)}
+COMMANDS = {str(command.name) for command in cli.app.registered_commands}
+COMMANDS |= {str(group.name) for group in cli.app.registered_groups}
 
 TINY = "--data digits --clients 4 --model mlr --rounds 2 --epochs 1".split()
 

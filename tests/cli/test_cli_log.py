@@ -9,7 +9,7 @@ from cli.commands import Amity, config, refused, with_tiny, worked
 
 pytest.importorskip("tensorboard")
 
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]  # noqa: E402
 
 
 def steps(path: Path) -> list[int]:

@@ -27,7 +27,7 @@ pytest.importorskip("mlflow")
 
 from mlflow.entities import ViewType  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]  # noqa: E402
 
 # SQLAlchemy tells MLflow's own code that it is old; that is not ours to mend.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:sqlalchemy.*", "ignore:The ``noload``")
@@ -89,6 +89,12 @@ def columns(lines: list[record.Line], key: str) -> list[tuple[int, float]]:
     return [(line["round"], line[key]) for line in lines]  # type: ignore[literal-required]
 
 
+def scores(line: record.Line, key: str) -> list[float]:
+    """Return a number of every silo in a round."""
+    found: list[float] = line[key]  # type: ignore[literal-required]
+    return found
+
+
 def close_to(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> bool:
     """Whether rounds are equal, and values as far as TensorBoard's 32 bits hold them."""
     assert [step for step, _ in found] == [step for step, _ in expected]
@@ -113,10 +119,10 @@ def test_both_hold_what_the_record_holds_for_silos_of_any_name(store: MlflowClie
     for own in ("accuracy", "loss", "train_loss"):
         found = [seen[f"silo/{file}/{own}"] for file in record.file_names(STRANGE).values()]
         for place, series in enumerate(found):
-            assert close_to(series, [(line["round"], line[own][place]) for line in lines])  # type: ignore[literal-required]
+            assert close_to(series, [(line["round"], scores(line, own)[place]) for line in lines])
     in_mlflow = {key for key in logged.data.metrics if key.startswith("silo/")}
     assert len(in_mlflow) == len(of_silos)  # no two silos share a name
-    third = [(line["round"], (line.get("loss") or [])[2]) for line in lines]  # "a~2"
+    third = [(line["round"], scores(line, "loss")[2]) for line in lines]  # "a~2"
     assert history(store, name, "silo/a:7E2/loss") == third
     assert logged.data.params["set.sigma"] == "7.0" and logged.data.params["rounds"] == "3"
     assert logged.data.tags["amity.method"] == "fedamp"
