@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from four_silos import OWN, arrays, known, own, quick
+from four_silos import OWN, Arrays, arrays, known, own, quick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as reference
@@ -98,7 +98,7 @@ def test_the_metric_changes_no_model() -> None:
 # Quantities
 
 
-def made(name: int, unit: float, size: int = 30) -> tuple[np.ndarray, ...]:
+def made(name: int, unit: float, size: int = 30) -> Arrays:
     rng = np.random.default_rng(name)
     x = rng.normal(size=(size + 15, 4)).astype("float32")
     y = unit * (x @ rng.normal(size=4) + 0.3 * rng.normal(size=size + 15))
@@ -250,7 +250,15 @@ def test_balanced_weights_find_a_rare_class(seed: int) -> None:
 
     rng = np.random.default_rng(seed)
     silos = amity.own_silos({name: (*cloud(rng, 190, 10), *cloud(rng, 300, 300)) for name in ("a", "b")})
-    common = {"model": "mlr", "rounds": 10, "metric": "balanced", "optimizer": "sgd", "lr": 0.5}
+    common = {
+        "model": "mlr",
+        "rounds": 5,
+        "epochs": 20,
+        "batch": 200,
+        "metric": "balanced",
+        "optimizer": "sgd",
+        "lr": 0.5,
+    }
     plain, weighted = (
         amity.run(quick("fedavg", class_weights=word, **common), silos).best for word in ("none", "balanced")
     )

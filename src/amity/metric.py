@@ -39,6 +39,7 @@ class Metric(NamedTuple):
     unit: Literal["%", ""]  # nothing: that of the labels
     better: Better
     labels: Labels  # what it is a score of
+    short: str  # its title where there is little room
 
     def rank(self, value: float) -> float:
         """Return a number that is larger for better values."""
@@ -84,13 +85,13 @@ class Metric(NamedTuple):
         return f"{self.digits(value)} {self.unit}".rstrip()
 
 
-ACCURACY = Metric("accuracy", "accuracy", "%", "higher", "classes")
-BALANCED_ACCURACY = Metric("balanced_accuracy", "balanced accuracy", "%", "higher", "classes")
-MACRO_F1 = Metric("macro_f1", "macro F1", "%", "higher", "classes")
-AUROC = Metric("auroc", "AUROC", "%", "higher", "classes")
-R2 = Metric("r2", "R²", "%", "higher", "quantities")
-RMSE = Metric("rmse", "RMSE", "", "lower", "quantities")
-MAE = Metric("mae", "MAE", "", "lower", "quantities")
+ACCURACY = Metric("accuracy", "accuracy", "%", "higher", "classes", "accuracy")
+BALANCED_ACCURACY = Metric("balanced_accuracy", "balanced accuracy", "%", "higher", "classes", "balanced")
+MACRO_F1 = Metric("macro_f1", "macro F1", "%", "higher", "classes", "F1")
+AUROC = Metric("auroc", "AUROC", "%", "higher", "classes", "AUROC")
+R2 = Metric("r2", "R²", "%", "higher", "quantities", "R²")
+RMSE = Metric("rmse", "RMSE", "", "lower", "quantities", "RMSE")
+MAE = Metric("mae", "MAE", "", "lower", "quantities", "MAE")
 
 METRICS: Mapping[str, Metric] = {
     metric.key: metric for metric in (ACCURACY, BALANCED_ACCURACY, MACRO_F1, AUROC, R2, RMSE, MAE)

@@ -15,11 +15,28 @@ from amity.data.settings.registry import options_of as setting_options
 from amity.methods import METHODS, options_of
 
 
-def test_methods_are_listed_with_paper_and_options(amity: Amity) -> None:
+def test_methods_are_listed_with_a_line_each(amity: Amity) -> None:
     said = amity("methods")
     worked(said)
-    names = [line.split()[0] for line in said.out.splitlines() if line.strip() and not line.startswith(" ")]
-    assert set(METHODS) <= set(names)
+    *lines, last = said.out.splitlines()
+    assert [line.split()[0] for line in lines] == list(METHODS)
+    assert all(entry.title in line for line, entry in zip(lines, METHODS.values(), strict=True))
+    assert "amity methods NAME" in last
+
+
+def test_a_method_is_shown_in_full(amity: Amity) -> None:
+    said = amity("methods", "fedamp", "separate")
+    worked(said)
+    words = " ".join(said.out.split())
+    assert "Huang et al., AAAI 2021" in words and "every silo trains alone" in words and "apple" not in words
+    assert "down d, up d" in words and "down 0, up 0" in words
+    assert list(json.loads(amity("methods", "fedamp", "--json").out)) == ["fedamp"]
+    refused(amity("methods", "fedamq"), "did you mean fedamp")
+
+
+def test_every_option_of_a_method_is_told(amity: Amity) -> None:
+    said = amity("methods", *METHODS)
+    worked(said)
     found = json.loads(amity("methods", "--json").out)
     assert list(found) == list(METHODS)
     for name, row in found.items():

@@ -118,7 +118,7 @@ def test_a_record_is_written_gone_on_with_and_ended(tmp_path: Path) -> None:
 
 
 def test_rounds_are_recorded_by_the_contracts_metric(tmp_path: Path) -> None:
-    """Balanced accuracy is the main score: accuracy is one of the metrics beside it, and silos that are away have none."""
+    """Balanced accuracy is the main score, accuracy one of the metrics beside it; silos that are away have none."""
     agreed = contract(metric="balanced")
     beside = {"accuracy": 90.0, "macro_f1": 30.0, "auroc": 60.0}
     with Journal(tmp_path, agreed, agreed.options, 0) as one:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from small import CLASSES, FEATURES, flat, mlp, run, silos
 from torch import Tensor, nn
 
 from amity.learn.task import Task
-from amity.testing import cases, check_law, federation
+from amity.testing import cases, check_law, federation, laws_state, laws_symmetry
 from amity.testing.cases import Case, check_equal
 
 every = pytest.mark.parametrize("case", DEFAULTS, ids=str)
@@ -26,7 +27,8 @@ def weighted(make: Callable[[], nn.Module] = mlp, *, start: Mapping[str, Tensor]
 @pytest.fixture
 def weighted_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All tasks that laws make have class weights."""
-    monkeypatch.setattr(federation, "fresh_task", weighted)
+    for module in (federation, laws_state, laws_symmetry):
+        monkeypatch.setattr(module, "fresh_task", weighted)
     cases.forget()
     yield
     cases.forget()
@@ -35,7 +37,7 @@ def weighted_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @every
 def test_engines_agree(case: Case) -> None:
     """Loop and memory in all bits, the stacked engine up to rounding; and weights make a difference."""
-    how = {"rounds": 2, "epochs": 2, "at": silos(), "participation": 0.8}
+    how: dict[str, Any] = {"rounds": 2, "epochs": 2, "at": silos(), "participation": 0.8}
     loop = run(case.method, on=weighted(), **how)
     check_equal(loop, run(case.method, on=weighted(), engine="memory", **how))
     stacked = run(case.method, on=weighted(), engine="stacked", **how)

@@ -14,6 +14,7 @@ from amity.cli import data, federation
 from amity.cli.bench import bench_command
 from amity.cli.compare import compare_command
 from amity.cli.flags import with_log_options
+from amity.cli.help import CommandGroups, UsualOptions
 from amity.cli.methods import methods_command
 from amity.cli.refusals import exit_code_of
 from amity.cli.report import report_command
@@ -25,8 +26,8 @@ from amity.cli.streams import keep_streams
 from amity.cli.tune import tune_command
 
 app = typer.Typer(
+    cls=CommandGroups,
     help="Personalised federated learning between silos: one personal model per silo.",
-    add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},  # commands inherit it
 )
@@ -45,9 +46,9 @@ def top(
         print(context.get_help())
 
 
-app.command("run")(run_command)
-app.command("compare")(compare_command)
-app.command("tune")(tune_command)
+app.command("run", cls=UsualOptions)(run_command)
+app.command("compare", cls=UsualOptions)(compare_command)
+app.command("tune", cls=UsualOptions)(tune_command)
 app.command("report")(report_command)
 app.command("methods")(methods_command)
 app.add_typer(data.app, name="data")

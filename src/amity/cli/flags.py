@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from amity import logs
+from amity.cli.help import help_all
 from amity.config.options import describe, names_of
 from amity.config.run import Run
 
@@ -58,6 +59,11 @@ LogFile = Annotated[
     str | None, typer.Option("--log-file", metavar="FILE", help="append the log to this file [default: standard error]")
 ]
 
+HelpAll = Annotated[
+    bool,
+    typer.Option("--help-all", is_eager=True, callback=help_all, help="show every option, also the rare ones"),
+]
+
 Command = Callable[..., None]
 
 
@@ -69,12 +75,17 @@ def with_run_options(command: Command) -> Command:
     own = {parameter.name for parameter in _parameters(command)}
     entries = {entry["name"]: entry for entry in describe(Run) if entry["name"] not in {"method", *own}}
 
-    def wrapped(**arguments: Any) -> None:
+    def wrapped(*, help_all: bool, **arguments: Any) -> None:  # which has been answered before anything else
         given = {name: joined(text) for name in entries if (text := arguments.pop(name)) is not None}
         command(given=given, **arguments)
 
     kept = [parameter for parameter in _parameters(command) if parameter.name != "given"]
-    return _dressed(wrapped, command, [*kept, *(_flag(name, entry) for name, entry in entries.items())])
+    flags = [_flag(name, entry) for name, entry in entries.items()]
+    return _dressed(wrapped, command, [*kept, *flags, *_parameters(_help_options)])
+
+
+def _help_options(*, help_all: HelpAll = False) -> None:
+    """Stand for the flag that shows the whole help of a command: its name, type and help."""
 
 
 def with_log_options(command: Command) -> Command:

@@ -188,7 +188,8 @@ class Task:
     def evaluate(self, model: Model, split: Split, unit: float = 1.0) -> Score:
         """Which examples the model gets right, or its errors, its main score and its summed loss."""
         outputs, loss = self._outputs(model, split)
-        return self.scores(outputs, split.y, [len(split.y)], [loss], [unit], metrics=False)[0]
+        units = None if self.metric.unit else [unit]  # R2 is the same in any
+        return self.scores(outputs, split.y, [len(split.y)], [loss], units, metrics=False)[0]
 
     def measure(self, model: Model, data: Data, test: Split, unit: float = 1.0) -> Score:
         """All that is recorded about a model: its metrics on test data too, its main score on validation data, and its

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from amity import statistics
 from amity.errors import InputError
-from amity.metric import METRICS
+from amity.metric import ACCURACY, METRICS, Metric
 from amity.record import Record, score_of
 from amity.record.contents import MainScore, Number
 from amity.report.series import Series, series_of
@@ -46,7 +46,7 @@ SCORES = {"delivered": "Delivered", "worst": "Worst", "last": "Last", "best_on_t
 def headings(records: Sequence[Record]) -> dict[str, str]:
     """Return the headings of the table's columns. The last round has one only where another round is delivered."""
     metric = METRICS[main_score(records)]
-    named = {key: f"{words} {metric.title} {metric.unit}".rstrip() for key, words in SCORES.items()}
+    named = {key: f"{words} {metric.short} {metric.unit}".rstrip() for key, words in SCORES.items()}
     found = HEADINGS if metric.key == "accuracy" else {**HEADINGS, **named}
     chosen = any(record.results["chosen_by"] == "validation" for record in records)
     return {key: title for key, title in found.items() if key != "last" or chosen}
@@ -138,13 +138,15 @@ def _comparable(series: Sequence[Series]) -> bool:
     return True
 
 
-def cells(row: Row, keys: Iterable[str]) -> list[str]:
-    """Return a row as text, in the order of these headings."""
+def cells(row: Row, keys: Iterable[str], metric: Metric = ACCURACY) -> list[str]:
+    """Return a row as text, in the order of these headings; scores as their metric is read."""
     texts = {"method": row.method, "block_score": _score(row.block_score)}
     for key in ("seconds", "up", "down"):  # whose deviation over seeds nobody asks for
         value = getattr(row, key)
         texts[key] = number(None if value is None else value.mean, 1)
-    return [texts[key] if key in texts else seeds(getattr(row, key), 2) for key in keys]
+    for key in ("delivered", "worst", "spread", "last", "best_on_test"):
+        texts[key] = seeds(getattr(row, key), 2) if metric.unit else _significant(getattr(row, key))
+    return [texts[key] for key in keys]
 
 
 def seeds(value: Seeds | None, digits: int) -> str:
@@ -153,6 +155,13 @@ def seeds(value: Seeds | None, digits: int) -> str:
         return "–"
     deviation = "" if math.isnan(value.deviation) else f" ± {number(value.deviation, digits)}"
     return number(value.mean, digits) + deviation
+
+
+def _significant(value: Seeds | None) -> str:
+    """Return a score in the labels' own unit, which may be of any size."""
+    if value is None:
+        return "–"
+    return f"{value.mean:.4g}" + ("" if math.isnan(value.deviation) else f" ± {value.deviation:.2g}")
 
 
 def metric_heading(name: str) -> str:
@@ -203,7 +212,7 @@ def _table(records: Sequence[Record], keys: Sequence[str]) -> Table:
     for key in keys:
         table.add_column(titles[key], justify="left" if key == "method" else "right", no_wrap=True)
     for row in rows(records):
-        texts = dict(zip(keys, cells(row, keys), strict=True))
+        texts = dict(zip(keys, cells(row, keys, METRICS[main_score(records)]), strict=True))
         texts["delivered"] += " *" if row.best else "  "
         style = "bold" if row.best else ""
         table.add_row(*(Text(texts[key], style=style) for key in keys))  # Text: names are not markup

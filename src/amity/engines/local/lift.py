@@ -201,7 +201,7 @@ class _Together(Task):
         models, gradients = self._weights(self._active)
         return self._dense.gradient(models, x, y, share, gradients)
 
-    def evaluate(self, model: Model, split: Split) -> Score:
+    def evaluate(self, model: Model, split: Split, unit: float = 1.0) -> Score:
         self._load(model)
         part = cast(DataOfStack, split).part
         outputs, loss = outputs_of(self._dense, self._weights(len(self.models))[0], part)
