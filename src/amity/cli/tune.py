@@ -72,10 +72,10 @@ def tune_command(
     seeds: Seeds = None,
     given: dict[str, str],
 ) -> None:
-    """Search for the options with which a method does best on validation data; ends with the command to run them.
+    """Search for the best options of a method on validation data; ends with the command to run them.
 
-    Test data are not looked at. The same command goes on where it was interrupted; with more --trials it goes on
-    searching. Options that are given stay as they are.
+    Test data are not looked at, and options that are given stay as they are. The same command goes on where it was
+    interrupted.
     """
     file = plan.config_of(config)
     name = method or file.get("method")
