@@ -6,6 +6,7 @@ batch job) allow. A limit on the address space counts too. Where nothing is told
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from amity.errors import OutOfMemory
 
+_MMAP_THRESHOLD = -3  # malloc.h
 _ROOT = Path("/")
 _UNLIMITED = 1 << 60  # version 1 writes a number that no machine has
 _WORDS = ("not enough memory", "can't allocate memory", "cannot allocate memory", "out of memory")  # torch's
@@ -106,3 +108,15 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def give_large_blocks_back() -> bool:
+    """Let freed blocks of a MiB and more go back to the system at once, for this whole process; tell whether it does.
+
+    A server has many threads and holds each model for a moment: what the C library keeps of them for later use comes to
+    several times what is needed at any time. Only GNU's C library has this setting.
+    """
+    try:
+        return bool(ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 20) == 1)
+    except (OSError, AttributeError, TypeError):
+        return False

@@ -15,8 +15,9 @@ from typing import Literal, NamedTuple
 
 from amity.errors import InputError, LostWorker, RefusedUpload
 from amity.federation.carrier import Outbox
-from amity.federation.encoding import decode, encode
+from amity.federation.encoding import decode
 from amity.federation.events import Event, Listener
+from amity.federation.letters import Letters
 from amity.federation.messages import (
     Answer,
     Declined,
@@ -31,7 +32,7 @@ from amity.federation.messages import (
     Standing,
     Train,
 )
-from amity.federation.narrowing import Wire, narrowed, widened
+from amity.federation.narrowing import Wire, widened
 from amity.federation.storage import PlainStorage
 from amity.federation.transport import Away, Transport
 
@@ -144,17 +145,15 @@ class Distant:
         if not clients:
             return
         at, wire = {self.names[client]: client for client in clients}, self._manners.wire
-        made = {client: make(client) for client in clients}
-        kinds = {client: type(message) for client, message in made.items()}
-        letters = {self.names[client]: encode(narrowed(message, wire)) for client, message in made.items()}
-        del made  # what is sent lies there as bytes already
+        letters = Letters({name: make(client) for name, client in at.items()}, wire)
+        kinds = {at[name]: letters.kind(name) for name in letters}
         began = self._clock()
         seconds = {name: self._time_for(at[name], kinds[at[name]]) for name in letters}
         for name in letters:
             self._notice(name, kinds[at[name]], None)
         for name, received in self._transport.send(letters, seconds):
             client = at[name]
-            letters.pop(name, None)
+            letters.forget(name)
             if not isinstance(received, Away):
                 key = client, kinds[client]
                 self._slowest[key] = max(self._slowest.get(key, 0.0), self._clock() - began)

@@ -40,7 +40,7 @@ def encode(message: Message | Answer) -> bytes:
         else:
             header[name] = value
     text = json.dumps(header, separators=(",", ":")).encode()
-    return MAGIC + len(text).to_bytes(4, "big") + text + safetensors.torch.save(_apart(tensors))
+    return MAGIC + len(text).to_bytes(4, "big") + text + safetensors.torch.save(apart(tensors))
 
 
 def _sendable(key: object, value: object) -> Tensor:
@@ -65,8 +65,9 @@ def decode(content: bytes) -> Message | Answer:
             raise ValueError("its header is cut short or too long")
         header = json.loads(content[start : start + length])
         kind = KINDS[header.pop("message")]
+        loaded = safetensors.torch.load(content[start + length :])
         # Clones: what lies inside other bytes may be aligned otherwise, and sums of it then differ in the last bit.
-        found = {key: value.clone() for key, value in safetensors.torch.load(content[start + length :]).items()}
+        found = {key: loaded.pop(key).clone() for key in list(loaded)}
         return _checked(kind, header, found)
     except (KeyError, TypeError, ValueError, AttributeError, SafetensorError, RecursionError) as error:
         reason = f"a message cannot be read ({error})"
@@ -143,7 +144,7 @@ def _checked(kind: type[Any], header: dict[str, Any], tensors: State) -> Message
     return message
 
 
-def _apart(tensors: State) -> State:
+def apart(tensors: State) -> State:
     """The same tensors, those that share storage with another copied: a file of tensors holds each by itself."""
     seen: set[int] = set()
     out = {}

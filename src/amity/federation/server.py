@@ -216,6 +216,7 @@ class ServerSide:
         shelf.settle(server, accepted, clients)
         watch.lap("aggregate")
         self._contact.tell(Event("aggregated", number, seconds=watch.laps["aggregate"], total=len(accepted)))
+        del shelf, down, messages  # as large as all models together: evaluating has no use for them
         return self._seen(report, evaluated=evaluated, watch=watch)
 
     def _called(self, number: int) -> Lot:

@@ -76,6 +76,8 @@ class Rows:
                 self._rows[key][place] = row
 
     def rows(self, places: Sequence[int]) -> State:
+        if len(places) == self._count:
+            return dict(self._rows)
         return {key: value[list(places)] for key, value in self._rows.items()}
 
     def aggregating(self) -> AbstractContextManager[None]:

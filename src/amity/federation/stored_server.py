@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 
 from amity.contract import State
 from amity.errors import DamagedFile
+from amity.federation.encoding import apart
 from amity.federation.messages import Verdict
 from amity.federation.plan import Member
 from amity.federation.reports import Progress, Round, Settled
@@ -104,7 +105,7 @@ class StoredServer:
         tensors = {_SERVER + key: value.detach().cpu().contiguous() for key, value in progress.server.items()}
         if report.weights is not None:
             tensors[_WEIGHTS] = report.weights
-        save_file({key: value.clone() for key, value in tensors.items()}, new / STATE)
+        save_file(apart(tensors), new / STATE)
         sync(new / STATE)
         facts: Facts = {
             "run": self._run,

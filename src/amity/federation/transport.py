@@ -24,6 +24,8 @@ class Transport(Protocol):
     def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
         """Bring each letter to its silo, and the answers back as they come.
 
+        A letter is made when it is looked up: it need not be kept, and may be looked up again until it is answered.
+
         A silo that does not answer in its time, or gives no sign of life, is away. Each name comes back once.
         """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from amity.federation.audit import Audit
-from amity.federation.encoding import title
+from amity.federation.encoding import Title, title
 from amity.federation.transport import Away
 from amity.hub.watching import Network
 
@@ -23,9 +23,7 @@ class Audited:
         self._audit = Audit(hub / AUDIT, "server")
 
     def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
-        titles = {name: title(content) for name, content in letters.items()}
-        for name, content in letters.items():
-            self._crossed("sent", name, content)
+        titles = {name: self._crossed("sent", name, letters[name]) for name in letters}
         for name, answer in self._network.send(letters, seconds):
             if isinstance(answer, Away):
                 self._audit.add("away", run=titles[name].run, round=titles[name].round, silo=name, words=answer.words)
@@ -45,7 +43,10 @@ class Audited:
         """Add how a run came out."""
         self._audit.add(phase, run=run, words=words)
 
-    def _crossed(self, what: str, silo: str, content: bytes) -> None:
-        kind, run, round = title(content)
+    def _crossed(self, what: str, silo: str, content: bytes) -> Title:
+        found = title(content)
         digest = hashlib.sha256(content).hexdigest()
-        self._audit.add(f"{what} {kind}", run=run, round=round, silo=silo, bytes=len(content), sha256=digest)
+        self._audit.add(
+            f"{what} {found.kind}", run=found.run, round=found.round, silo=silo, bytes=len(content), sha256=digest
+        )
+        return found

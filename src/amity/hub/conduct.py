@@ -30,6 +30,7 @@ from amity.federation.reports import Progress, Round
 from amity.federation.run_contract import RunContract, from_json
 from amity.federation.server import ServerSide
 from amity.federation.stored_server import Found, Roster, StoredServer
+from amity.free_memory import give_large_blocks_back
 from amity.hub import requests
 from amity.hub.accounts import Audited
 from amity.hub.board import Board, new_status, read_status
@@ -48,6 +49,7 @@ _log = logging.getLogger("amity.hub")
 def conduct(hub: Path, name: str, network: Network) -> None:
     """Run what is left of a run. The board says how it came out; only a run that may go on later raises."""
     torch.set_num_threads(1)  # as in a simulation: sums are taken in one order
+    give_large_blocks_back()
     folder = run_of(hub, name).folder  # a job names a run of this hub, and no other place
     document = (folder / CONTRACT).read_text(encoding="utf-8")
     contract = from_json(document).contract

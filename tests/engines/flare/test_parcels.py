@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amity.engines.flare import parcels
-from amity.engines.flare.parcels import Again, Exchange, Fetch, Got, Mailbox, Part, Trouble
+from amity.engines.flare.parcels import Again, Exchange, Fetch, Got, Mailbox, Pace, Part, Trouble
 
 
 def carried(exchange: Exchange, mailbox: Mailbox, work, forget=()):  # type: ignore[no-untyped-def]
@@ -28,7 +28,7 @@ def carried(exchange: Exchange, mailbox: Mailbox, work, forget=()):  # type: ign
     forget=st.sets(st.integers(0, 20), max_size=3),
 )
 def test_what_arrives_is_what_was_sent(letter: bytes, answer: bytes, forget: set[int]) -> None:
-    usual, parcels.PART = parcels.PART, 7
+    usual, parcels.LEAST = parcels.LEAST, 7
     try:
         worked: list[bytes] = []
 
@@ -36,27 +36,44 @@ def test_what_arrives_is_what_was_sent(letter: bytes, answer: bytes, forget: set
             worked.append(content)
             return answer
 
-        found, _ = carried(Exchange("a", letter), Mailbox(), work, forget)
+        found, _ = carried(Exchange("a", lambda: letter), Mailbox(), work, forget)
         assert found == answer and set(worked) == {letter}
     finally:
-        parcels.PART = usual
+        parcels.LEAST = usual
 
 
 def test_parts_of_another_letter_are_never_mixed_in() -> None:
     box = Mailbox()
-    assert box.take(Part("a", 0, 2, b"x"), lambda content: b"") == Got("a", 0)
-    assert box.take(Part("b", 1, 2, b"y"), lambda content: b"") == Again("b")
-    assert box.take(Fetch("a", 1), lambda content: b"") == Again("a")
-    assert box.take(Part("a", 1, 2, b"z"), lambda content: content) == Part("a", 0, 1, b"xz")
-    assert box.take(Part("a", 1, 2, b"z"), lambda content: content) == Again("a")  # it was taken before
+    assert box.take(Part("a", 0, 2, 9, b"x"), lambda content: b"") == Got("a", 1)
+    assert box.take(Part("b", 1, 2, 9, b"y"), lambda content: b"") == Again("b")
+    assert box.take(Fetch("a", 1, 9), lambda content: b"") == Again("a")
+    assert box.take(Part("a", 1, 2, 9, b"z"), lambda content: content) == Part("a", 0, 2, 0, b"xz")
+    assert box.take(Part("a", 1, 2, 9, b"z"), lambda content: content) == Again("a")  # it was taken before
+
+
+def test_a_silo_that_claims_to_have_got_what_was_not_sent_gets_the_letter_anew() -> None:
+    exchange = Exchange("a", lambda: bytes(3 * parcels.LEAST))
+    first = exchange.first()
+    assert isinstance(first, Part) and len(first.content) == parcels.LEAST
+    assert exchange.next(Got("a", 7)) == first
+
+
+def test_parts_grow_on_a_quick_link_and_are_small_again_on_a_slow_one() -> None:
+    pace = Pace()
+    sizes = [pace.size]
+    for seconds in (0.1, 0.1, 0.1, 1.0, 4.0, 0.1):
+        pace.took(seconds)
+        sizes.append(pace.size)
+    pace.broke()
+    assert sizes == [size * 2**20 for size in (4, 16, 16, 16, 16, 4, 16)] and pace.size == 4 * 2**20
 
 
 def test_trouble_ends_an_exchange_in_words() -> None:
-    found, _ = carried(Exchange("a", b"letter"), Mailbox(), lambda content: Trouble("its disk is full"))
+    found, _ = carried(Exchange("a", lambda: b"letter"), Mailbox(), lambda content: Trouble("its disk is full"))
     assert found == Trouble("its disk is full")
 
 
 def test_only_the_last_part_waits_for_work() -> None:
-    exchange = Exchange("a", b"")
-    assert exchange.works(Part("a", 1, 2, b"")) and not exchange.works(Part("a", 0, 2, b""))
-    assert not exchange.works(Fetch("a", 3))
+    exchange = Exchange("a", lambda: b"")
+    assert exchange.works(Part("a", 1, 2, 9, b"z")) and not exchange.works(Part("a", 0, 2, 9, b"x"))
+    assert not exchange.works(Fetch("a", 3, 9))

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
-from amity.engines.flare.letters import BEAT_TOPIC, LETTER, packed, unpacked
-from amity.engines.flare.parcels import Again, Exchange, Fetch, Got, Part, Sent, Trouble
+from amity.engines.flare.letters import BEAT_TOPIC, LETTER, forget, packed, unpacked
+from amity.engines.flare.parcels import Again, Exchange, Fetch, Got, Pace, Part, Sent, Trouble
 from amity.federation.transport import SILENT, Away
 
 HUB = "AMITY_HUB"
@@ -28,7 +29,11 @@ HUB = "AMITY_HUB"
 CARRIED = 600
 """Seconds that a part may take on its way: 4 MiB at 60 kbit/s."""
 
-_SILO = "amity_silo"  # whom a task is for
+_SILO, _WORKS, _SINCE = (
+    "amity_silo",
+    "amity_works",
+    "amity_since",
+)  # whom a task is for, if it asks for work, and since when
 
 
 class AmityController(Controller):  # type: ignore[misc]  # FLARE has no types
@@ -89,6 +94,7 @@ class Letters:
         self._controller = controller
         self._context = fl_ctx
         self._abort = abort
+        self._paces: dict[str, Pace] = {}
 
     @property
     def stopped(self) -> bool:
@@ -100,29 +106,35 @@ class Letters:
 
     def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
         came: queue.Queue[tuple[Task, Shareable | None]] = queue.Queue()
-        open_ = {name: Exchange(uuid.uuid4().hex, content) for name, content in letters.items()}
+        paces = {name: self._paces.setdefault(name, Pace()) for name in letters}
+        open_ = {name: Exchange(uuid.uuid4().hex, partial(letters.__getitem__, name), paces[name]) for name in letters}
         tasks = {name: self._send(name, one, one.first(), seconds[name], came) for name, one in open_.items()}
         began = time.monotonic()
         while tasks and not self.stopped:
             try:
                 task, reply = came.get(timeout=0.2)
             except queue.Empty:
-                yield from self._silent(tasks)
+                for name, away in self._silent(tasks):
+                    paces[name].broke()
+                    yield name, away
                 continue
             name = task.props[_SILO]
             if tasks.get(name) is not task:
                 continue  # it was given up, or answered, before
             del tasks[name]
             if reply is None:
+                paces[name].broke()
                 yield name, Away(f"no answer for {time.monotonic() - began:.0f} s")
                 continue
+            if not task.props[_WORKS]:
+                paces[name].took(time.monotonic() - task.props[_SINCE])
             found = open_[name].next(_reply(reply))
-            if isinstance(found, Trouble):
-                yield name, Away(found.words)
-            elif isinstance(found, bytes):
-                yield name, found
-            else:
+            forget(task.data, reply)
+            if isinstance(found, Part | Fetch):
                 tasks[name] = self._send(name, open_[name], found, seconds[name], came)
+                continue
+            del open_[name]
+            yield name, Away(found.words) if isinstance(found, Trouble) else found
 
     def _send(
         self,
@@ -140,9 +152,10 @@ class Letters:
         def done(task: Task, fl_ctx: FLContext) -> None:
             came.put((task, None))  # after its reply, if there was one
 
-        limit = int(seconds) if exchange.works(sent) else CARRIED
+        works = exchange.works(sent)
+        limit = int(seconds) if works else CARRIED
         task = Task(LETTER, packed(sent), timeout=max(1, limit), result_received_cb=received, task_done_cb=done)
-        task.props[_SILO] = name
+        task.props.update({_SILO: name, _WORKS: works, _SINCE: time.monotonic()})
         self._controller.send(task, self._context, targets=[name])
         return task
 

@@ -11,7 +11,8 @@ LETTER = "amity_letter"  # the name of the one task there is
 BEAT_TOPIC = "amity.beat"
 
 _KINDS: dict[str, type[Sent | Reply]] = {kind.__name__: kind for kind in (Part, Fetch, Got, Again, Trouble)}
-_TYPES = {"letter": str, "number": int, "of": int, "content": bytes, "words": str}
+_TYPES = {"letter": str, "content": bytes, "words": str}
+_TYPES |= dict.fromkeys(("start", "total", "most", "end"), int)
 _KIND = "amity"
 
 
@@ -32,3 +33,9 @@ def unpacked(data: Shareable) -> Sent | Reply:
     if any(not isinstance(value, _TYPES[name]) for name, value in fields.items()):
         return Trouble("it gave an answer that cannot be read: look at its version")
     return kind(**fields)
+
+
+def forget(*carried: Shareable) -> None:
+    """Drop the bytes of parts that were carried: FLARE's own books keep tasks and replies for as long as they like."""
+    for data in carried:
+        data.pop("content", None)

@@ -1,13 +1,15 @@
 """Large letters travel in parts, so that a slow link is never blocked for long: signs of life pass in between, and what
 breaks costs one part and not the whole. Nothing of FLARE is needed here.
 
-    server -> silo                                   silo -> server
-    Part(letter, 0 of n) ... Part(letter, n-2)       Got
-    Part(letter, n-1)                                the work is done now: Part(answer, 0 of m)
-    Fetch(1) ... Fetch(m-1)                          Part(answer, k)
+    server -> silo                                       silo -> server
+    Part(letter, from 0) ... Part(letter, from k)        Got(letter, up to here)
+    the last Part                                        the work is done now: Part(answer, from 0)
+    Fetch(answer, from k) ...                            Part(answer, from k)
 
 A silo's process that was started anew knows no part of before: it says Again, and the letter begins from its first one.
 The silo's worker answers what it was asked before from what it has saved.
+
+Every part costs a round trip, and a quick link should not pay for many: parts grow as long as they arrive quickly.
 """
 
 from __future__ import annotations
@@ -15,31 +17,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-PART = 4 * 2**20
-"""Bytes of a part: a second or two on a slow link, and little beside what a part costs on a quick one."""
+LEAST = 4 * 2**20
+"""Bytes of a part in the beginning, and on a slow link: it has them in a second or two."""
+
+MOST = 16 * 2**20
+"""Bytes of a part at most: FLARE has several copies of what it carries, and a link that becomes slow must not be
+blocked for as long as a silo may be silent."""
+
+QUICK, SLOW = 0.5, 3.0
+"""Seconds below which parts grow, and above which they shrink."""
 
 
 class Part(NamedTuple):
     """One part of a letter or of an answer."""
 
     letter: str  # that it belongs to, or is the answer to
-    number: int
-    of: int
+    start: int  # its place in the whole
+    total: int  # bytes of the whole
+    most: int  # bytes that the first part of the answer may have; 0 in an answer
     content: bytes
+
+    @property
+    def last(self) -> bool:
+        """Whether nothing comes after it."""
+        return self.start + len(self.content) >= self.total
 
 
 class Fetch(NamedTuple):
     """The question for a further part of an answer."""
 
     letter: str
-    number: int
+    start: int
+    most: int  # bytes that it may have
 
 
 class Got(NamedTuple):
-    """A part has come."""
+    """Everything up to this place has come."""
 
     letter: str
-    number: int
+    end: int
 
 
 class Again(NamedTuple):
@@ -58,41 +74,69 @@ Sent = Part | Fetch
 Reply = Part | Got | Again | Trouble
 
 
-def part_of(letter: str, content: bytes, number: int) -> Part:
-    """One part of what is sent."""
-    count = max(1, -(-len(content) // PART))
-    return Part(letter, number, count, content[number * PART : (number + 1) * PART])
+class Pace:
+    """The size of parts that suits the link to one silo."""
+
+    def __init__(self) -> None:
+        self.size = LEAST
+
+    def took(self, seconds: float) -> None:
+        """Note how long a part was on its way."""
+        if seconds < QUICK:
+            self.size = min(4 * self.size, MOST)
+        elif seconds > SLOW:
+            self.broke()
+
+    def broke(self) -> None:
+        """Note that something did not arrive."""
+        self.size = LEAST
 
 
 class Exchange:
-    """The server's end: a letter that is sent part by part, and an answer that is fetched part by part."""
+    """The server's end: a letter that is sent part by part, and an answer that is fetched part by part.
 
-    def __init__(self, letter: str, content: bytes) -> None:
+    The letter is looked up when it is sent, and is not kept while the silo works: all of them together are large.
+    """
+
+    def __init__(self, letter: str, look_up: Callable[[], bytes], pace: Pace | None = None) -> None:
         self._letter = letter
-        self._content = content
+        self._look_up = look_up
+        self._content: bytes | None = None
+        self._sent = 0  # bytes
         self._answer: list[bytes] = []
+        self._pace = pace or Pace()
 
     def first(self) -> Sent:
         """What is sent first, or again from the beginning."""
         self._answer = []
-        return part_of(self._letter, self._content, 0)
+        return self._part(0)
 
     def next(self, reply: Reply) -> Sent | bytes | Trouble:
         """What is sent next after a reply; or the whole answer, or what is in its way."""
         match reply:
-            case Got(letter=self._letter, number=number):
-                return part_of(self._letter, self._content, number + 1)
-            case Part(letter=self._letter, number=number, of=count) if number == len(self._answer):
+            case Got(letter=self._letter, end=self._sent) if self._content is not None:
+                return self._part(self._sent)
+            case Part(letter=self._letter, start=start) if start == sum(map(len, self._answer)):
                 self._answer.append(reply.content)
-                done = len(self._answer) == count
-                return b"".join(self._answer) if done else Fetch(self._letter, number + 1)
+                if reply.last:
+                    return b"".join(self._answer)
+                if reply.content:
+                    return Fetch(self._letter, start + len(reply.content), self._pace.size)
             case Trouble():
                 return reply
         return self.first()
 
     def works(self, sent: Sent) -> bool:
         """Whether the silo works before it answers this: parts alone are quick."""
-        return isinstance(sent, Part) and sent.number == sent.of - 1
+        return isinstance(sent, Part) and sent.last
+
+    def _part(self, start: int) -> Part:
+        size = self._pace.size
+        whole = self._look_up() if self._content is None else self._content
+        part = Part(self._letter, start, len(whole), size, whole[start : start + size])
+        self._sent = start + len(part.content)
+        self._content = None if part.last else whole
+        return part
 
 
 class Mailbox:
@@ -107,17 +151,21 @@ class Mailbox:
         """The reply to what was sent; the last part of a letter is worked on with `work`."""
         if isinstance(sent, Fetch):
             there = sent.letter == self._letter and self._answer is not None
-            return part_of(sent.letter, self._answer or b"", sent.number) if there else Again(sent.letter)
-        if sent.number == 0:
+            return self._answered(sent.start, sent.most) if there else Again(sent.letter)
+        if sent.start == 0:
             self._letter, self._parts, self._answer = sent.letter, [], None
-        if sent.letter != self._letter or sent.number != len(self._parts):
+        if sent.letter != self._letter or self._answer is not None or sent.start != sum(map(len, self._parts)):
             return Again(sent.letter)
         self._parts.append(sent.content)
-        if sent.number < sent.of - 1:
-            return Got(sent.letter, sent.number)
+        if not sent.last:
+            return Got(sent.letter, sent.start + len(sent.content))
         content, self._parts = b"".join(self._parts), []
         answer = work(content)
         if isinstance(answer, Trouble):
             return answer
         self._answer = answer
-        return part_of(sent.letter, answer, 0)
+        return self._answered(0, sent.most)
+
+    def _answered(self, start: int, most: int) -> Part:
+        whole = self._answer or b""
+        return Part(self._letter, start, len(whole), 0, whole[start : start + max(1, most)])
