@@ -240,10 +240,16 @@ def test_a_server_that_is_away_does_not_hold_the_run_up(
 def test_what_cannot_be_logged_to_is_refused_before_the_run() -> None:
     with pytest.raises(InputError, match="--log takes tensorboard or mlflow, got tensorbord, x: did you mean"):
         check_trackers(["tensorbord", "x", "mlflow"])
-    assert check_trackers(["mlflow", "mlflow"]) == ["mlflow"]
+    assert check_trackers(["tensorboard", "tensorboard"]) == ["tensorboard"]
 
 
 def test_a_package_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"needs tensorboard and mlflow, not installed: pip install 'amity\[track\]'"):
-        check_trackers(["tensorboard", "mlflow"])
+    there = {"mlflow"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name in there else None)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(InputError, match=r"needs tensorboard, not installed: pip install 'amity\[track\]'"):
+        check_trackers(["tensorboard"])
+    with pytest.raises(InputError, match="needs sqlalchemy and alembic, not installed"):  # for a store on this machine
+        check_trackers(["mlflow"])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere")
+    assert check_trackers(["mlflow"]) == ["mlflow"]

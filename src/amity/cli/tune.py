@@ -19,7 +19,7 @@ from rich.table import Table
 from amity import logs
 from amity.cli import plan
 from amity.cli.flags import Config, DataDir, Out, Seeds, Settings, with_log_options, with_run_options
-from amity.cli.progress import begin, err
+from amity.cli.progress import begin, err, shown_fetching
 from amity.config.run import Run, seeds_of
 from amity.errors import InputError
 from amity.metric import METRICS
@@ -117,6 +117,7 @@ def search_and_show(
     """Search, showing how it goes on; then print what was found, and the command that runs it."""
     from amity.tuning.search import tune
 
+    _fetch(run, data_dir)
     with _shown(run, trials) as show:
         try:
             tuned = tune(
@@ -137,6 +138,17 @@ def search_and_show(
             raise
     _print(tuned, Console())
     print(f"all trials: {out / 'trials.csv'}\n\nrun the best, and see it on test data:\n\n    {tuned.command}")
+
+
+def _fetch(run: Run, data_dir: str | None) -> None:
+    """Fetch data that are not here, and show it: the search has a bar of its own."""
+    from amity.data import SOURCES
+    from amity.prepare import silos_of
+
+    entry = SOURCES.get(run.data)
+    if entry is not None and entry.official is not None and entry.find(data_dir) is None:
+        with shown_fetching() as notify:
+            silos_of(run, data_dir, notify)
 
 
 @contextmanager

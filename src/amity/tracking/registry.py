@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 TRACKERS = ("tensorboard", "mlflow")
 """What `--log` takes; each is also the name of the package that it needs."""
 
+LOCAL_STORE = ("sqlalchemy", "alembic")
+"""The packages that MLflow needs for a store of its own on this machine, and that its small edition does not bring."""
+
 EXTRA = "track"
 """The extra of Amity that brings these packages."""
 
@@ -26,7 +30,8 @@ def check_trackers(names: Sequence[str]) -> list[str]:
         raise InputError(
             f"--log takes {' or '.join(TRACKERS)}, got {', '.join(strange)}: {nearest(strange[0], TRACKERS)}"
         )
-    if missing := [name for name in wanted if importlib.util.find_spec(name) is None]:
+    local = LOCAL_STORE if "mlflow" in wanted and not os.environ.get("MLFLOW_TRACKING_URI") else ()
+    if missing := [name for name in (*wanted, *local) if importlib.util.find_spec(name) is None]:
         packages = " and ".join(missing)
         raise InputError(f"--log needs {packages}, not installed: pip install 'amity[{EXTRA}]', or leave --log out")
     return wanted
