@@ -198,6 +198,13 @@ def test_a_trial_that_cannot_run_is_told_and_the_others_go_on(silos: Silos) -> N
     assert first.state == "failed" and "cnn-appel" in first.words and tuned.best == second
 
 
+def test_a_score_that_is_undefined_is_no_score() -> None:
+    """Each silo has two classes; with one validation example there is no AUROC."""
+    run = replace(BASE, setting="pathological", metric="auroc", val_fraction=0.001, rounds=1)
+    with pytest.raises(InputError, match="none of 1 trials came to its end .its AUROC on validation data is undefined"):
+        tune(run, space={"lr": Choices((0.01,))})
+
+
 def test_time_that_is_over_leaves_what_is_left_for_another_time(silos: Silos, tmp_path: Path) -> None:
     ended: list[int] = []
     with pytest.raises(InputError, match="no trial came to its end in time"):

@@ -79,6 +79,11 @@ def run_trial(
     except AmityError as error:
         state, words = "failed", str(error)
     found = scores.mean if state == "done" else task.metric.best(scores.steps.values())
+    if state == "done" and math.isnan(found):
+        state, words = (
+            "failed",
+            f"its {task.metric.title} on validation data is undefined, these may hold one class only",
+        )
     return Trial(task.number, task.values, state, found, scores.steps, time.perf_counter() - began, words)
 
 
