@@ -21,7 +21,7 @@ USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-federation test check bench mutate docs
+.PHONY: help setup demo demo-federation test check bench mutate docs site
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,3 +82,6 @@ docs: setup  ## rewrite the pages that are made from the code, from what was mea
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/performance.py
 	$(BIN)/python docs/reproduce.py
+
+site: setup  ## the documentation as a site, to be read without a network: site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q

@@ -190,7 +190,7 @@ def main() -> None:
     reader.add_argument("--silos", type=int, default=7)
     reader.add_argument("--rounds", type=int, default=20)
     reader.add_argument("--seed", type=int, default=0)
-    reader.add_argument("--epochs", type=int, default=60)
+    reader.add_argument("--epochs", type=int, default=300)  # long enough to be struck in
     reader.add_argument("--keep", type=Path)
     asked = reader.parse_args()
     folder = asked.keep or Path(tempfile.mkdtemp(prefix="amity-endurance-"))
