@@ -102,7 +102,7 @@ class Arena:
         self.blows = BLOWS if disks else BLOWS[:-1]
 
     def strike(self, number: int) -> str:
-        """Strike once; what was done comes back in words."""
+        """Strike for the so many-th time: every kind of blow once, then any. What was done comes back in words."""
         blow = self.blows[(number - 1) % len(self.blows)] if number <= len(self.blows) else self.draw.choice(self.blows)
         name = self.draw.choice(self.trial.names)
         match blow:
@@ -121,7 +121,7 @@ class Arena:
             case "freeze":
                 return self._freeze(name)
             case "cut":
-                return self._cut(name, 360 if number > len(self.blows) else self.draw.choice((20, 70, 120)))
+                return self._cut(name, 360 if number <= len(self.blows) else self.draw.choice((20, 70, 120)))
         return self._fill(name)
 
     def _family(self, name: str) -> list[psutil.Process]:
@@ -207,7 +207,7 @@ def main() -> None:
             struck = _strike_until_over(arena, handed, asked.rounds)
             status = handed.status
             print(f"the run came out {status['phase']} after {time.monotonic() - began:.0f} s {status['words']}")
-            good = _account(trial, handed, run, struck)
+            good = status["phase"] == "ended" and _account(trial, handed, run, struck)
         above = {os.getpid(), *(one.pid for one in psutil.Process().parents())}  # who was told of the folder too
         left = [
             one.pid for one in psutil.process_iter() if one.pid not in above and str(folder) in " ".join(_words(one))
@@ -259,7 +259,7 @@ def _strike_until_over(arena: Arena, run: HubRun, rounds: int) -> list[str]:
         number = run.status["round"] + 1
         if number > last and any(one["step"] == "training" for one in run.status["silos"].values()):
             time.sleep(arena.draw.uniform(0.0, 1.5))
-            words = arena.strike(number)
+            words = arena.strike(len(struck) + 1)
             struck.append(words)
             print(f"{time.monotonic() - began:7.1f} s  round {number}: {words}", flush=True)
             last = number

@@ -34,6 +34,7 @@ from amity.site.config import load_site
 _SPAN = {"begins": datetime.now(UTC) - timedelta(days=1), "ends": datetime.now(UTC) + timedelta(days=1)}
 ROOT = certified("trial-consortium", **_SPAN)  # type: ignore[arg-type]
 ADMIN = certified("admin", ROOT, role="project_admin", **_SPAN)  # type: ignore[arg-type]
+SIGNED_AT = datetime.now(UTC)
 
 
 def contract_of(
@@ -62,7 +63,7 @@ def contract_of(
 
 
 def signed(contract: RunContract) -> str:
-    return to_json(sign(contract, ADMIN.key_pem, ADMIN.pem))
+    return to_json(sign(contract, ADMIN.key_pem, ADMIN.pem, SIGNED_AT))
 
 
 def make_site(folder: Path, lines: str, *, root: bytes = ROOT.pem) -> Path:

@@ -291,4 +291,6 @@ def test_what_the_dockerfile_copies_is_there() -> None:
     text = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
     copied = [word for line in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE) for word in line.split()]
     assert "pyproject.toml" in copied and [name for name in copied if not (ROOT / name).exists()] == []
+    context = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in context and {f"!{name}" for name in copied} == {line for line in context if line.startswith("!")}
     assert re.findall(r"--uid (\d+)", text) == re.findall(r"user with the number (\d+)", PAGE)

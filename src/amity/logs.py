@@ -62,7 +62,7 @@ def log_torch() -> None:
 
 
 _QUIET = ("trained", "measured")  # one for each silo and round
-_LOUD = ("dropped", "refused", "lost", "waiting", "stopped")
+_LOUD = ("dropped", "refused", "aside", "lost", "waiting", "stopped")
 
 
 def log_event(event: Event) -> None:

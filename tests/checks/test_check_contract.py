@@ -63,7 +63,7 @@ def contract_of(place: Path, **changes: Any) -> RunContract:
 
 def signed(place: Path, contract: RunContract, key: tuple[bytes, bytes] | None = None) -> Path:
     file = place / "contract.json"
-    file.write_text(to_json(sign(contract, *(key or signing_key(place / "hub")))))
+    file.write_text(to_json(sign(contract, *(key or signing_key(place / "hub")), datetime.now(UTC))))
     return file
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amity.checks.dates import check_span
-from amity.checks.findings import Account, Finding
+from amity.checks.findings import Account, Finding, halves
 from amity.checks.limits import within
 from amity.checks.machine import check_limits, existing, minor, most_tasks
 from amity.errors import InputError
@@ -95,3 +95,17 @@ def test_limits_of_containers(tmp_path: Path, group: str, files: dict[str, str],
     account = Account()
     check_limits(account, tmp_path)
     assert account.findings[0].grade == "WARN" and f"{most} threads" in account.findings[0].found
+
+
+@pytest.mark.parametrize(
+    ("error", "found", "remedy"),
+    [
+        ("a must be 1, got 2: change it", "a must be 1, got 2", "change it"),
+        ("[policy]: a is none: leave it out", "[policy]: a is none", "leave it out"),
+        ("unknown key 'dat': take one (known: data, state)", "unknown key 'dat'", "take one (known: data, state)"),
+        ("it is damaged", "it is damaged", "mend it"),
+        ("it is damaged (no: not that): mend (or: do not)", "it is damaged (no: not that)", "mend (or: do not)"),
+    ],
+)
+def test_what_has_happened_and_what_to_do(error: str, found: str, remedy: str) -> None:
+    assert halves(error) == (found, remedy)

@@ -76,7 +76,7 @@ def failures(found: dict[str, list[Finding]]) -> set[str]:
 def test_a_silo_that_is_ready_but_for_the_server(place: Path) -> None:
     found = looked_at(place)
     assert failures(found) == WITHOUT_SERVER
-    assert {one.grade for check in ("TLS", "clock") for one in found[check]} == {"SKIP"}
+    assert {one.grade for check in ("TLS", *silo.SAID_BY_SERVER) for one in found[check]} == {"SKIP"}
     assert "of silo north in the consortium hearts" in found["kit"][0].found
     assert "label 'diagnosis', 2 features: pressure, sugar" in found["columns"][0].found
     assert found["data"][0].found == "40 examples of 2 numbers, 2 classes"
@@ -111,7 +111,7 @@ def test_a_folder_without_a_kit(place: Path) -> None:
     shutil.rmtree(place / "north" / "kit")
     found = looked_at(place)
     assert "has no kit yet" in found["kit"][0].found and "--admission" in found["kit"][0].remedy
-    assert {found[check][0].grade for check in ("name", "port", "TLS", "clock")} == {"SKIP"}
+    assert {found[check][0].grade for check in ("name", "port", "TLS", *silo.SAID_BY_SERVER)} == {"SKIP"}
     assert found["data"][0].grade == "PASS"
 
 
@@ -189,10 +189,22 @@ def test_a_kit_that_runs(place: Path) -> None:
     handle = hold(place / "north" / "kit")
     assert handle is not None
     try:
-        assert "the silo runs here;" in looked_at(place)["running"][0].found
+        assert "the silo runs here" in looked_at(place)["running"][0].found
     finally:
         os.close(handle)
-    assert "does not run here;" in looked_at(place)["running"][0].found
+    assert "does not run here" in looked_at(place)["running"][0].found
+
+
+@pytest.mark.parametrize(("threads", "words"), [(2, "last bits"), (1024, "cores for them")])
+def test_threads_that_change_models_or_help_nobody(
+    threads: int, words: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "threads" not in looked_at(place)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)), raising=False)
+    file = place / "north" / "silo.toml"
+    file.write_text(f"threads = {threads}\n" + file.read_text())
+    (found,) = looked_at(place)["threads"]
+    assert found.grade == "WARN" and words in found.found
 
 
 def test_a_worker_that_was_left_behind(place: Path) -> None:

@@ -23,10 +23,11 @@ TODAY = datetime.now(UTC)
 DATES: dict[str, Any] = {"begins": TODAY - timedelta(days=1), "ends": TODAY + timedelta(days=1)}
 ROOT = certified("north", **DATES)
 ADMIN = certified("ada@north", ROOT, role="project_admin", **DATES)
+SIGNED_AT = datetime.now(UTC)
 
 
 def document(contract: RunContract = CONTRACT) -> str:
-    return to_json(sign(contract, ADMIN.key_pem, ADMIN.pem))
+    return to_json(sign(contract, ADMIN.key_pem, ADMIN.pem, SIGNED_AT))
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def test_a_hub_knows_its_members_and_verifies_its_contracts(amity: Amity, tmp_pa
     hub = tmp_path / "hub"
     make_hub(tmp_path / "north.toml", hub)
     file = tmp_path / "contract.json"
-    file.write_text(to_json(sign(CONTRACT, *signing_key(hub))))
+    file.write_text(to_json(sign(CONTRACT, *signing_key(hub), datetime.now(UTC))))
     said = amity("federation", "contract", file, "--hub", hub)
     worked(said)
     assert "signature: verified, by coordinator@north" in said.out

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from amity.contract import Download
-from amity.errors import InputError, LostWorker
+from amity.errors import DiskFull, InputError, LostWorker
 from amity.federation import carrier as asks
 from amity.federation.carrier import Outbox
 from amity.federation.distant import LEAST, PATIENCE, TRIES, Distant, Manners
@@ -30,6 +30,7 @@ from amity.federation.messages import (
     Standing,
     Train,
     Upload,
+    failure,
 )
 from amity.federation.transport import Away
 
@@ -202,12 +203,48 @@ def test_the_same_trouble_five_times_in_a_row_is_somebodys_to_mend() -> None:
     silos.answer = lambda name, message: (
         Failed(*message[:3], "code", "no\n room") if name == "birch" and isinstance(message, Train) else None
     )
-    with pytest.raises(InputError, match=r"silo birch: no room \(5 times in a row\)"):
+    with pytest.raises(
+        InputError, match=r"silo birch: no room \(5 times in a row\): see state/worker.log at the silo, mend it"
+    ):
         answers(to(silos), train())
     assert kinds(silos, "birch").count("Train") == TRIES
     silos.sent.clear()
     found = answers(to(silos, QUORUM), train(needed=2))
     assert isinstance(found[1], Failed) and found[1].blame == "absent"
+
+
+def test_a_silo_whose_disk_is_full_is_waited_for_as_one_that_is_away() -> None:
+    silos, left = Scripted(), [TRIES + 3]
+
+    def answer(name: str, message: Message) -> Answer | None:
+        if name != "birch" or not isinstance(message, Train) or not left[0]:
+            return None
+        left[0] -= 1
+        return failure(message, DiskFull("no room"))
+
+    silos.answer = answer
+    assert isinstance(answers(to(silos), train())[1], Upload)
+    assert kinds(silos, "birch").count("Train") == TRIES + 4
+    left[0] = 10**6
+    with pytest.raises(LostWorker, match="which is its limit, for birch: no room"):
+        answers(to(silos), train())
+
+
+def test_under_a_quorum_a_trouble_that_does_not_pass_ends_nothing_while_others_may_come() -> None:
+    """Two are needed: one cannot, one can, and one is only away for a while."""
+    silos, away = Scripted(), away_for(TRIES + 3)
+
+    def answer(name: str, message: Message) -> Answer | bytes | Away | None:
+        if name == "birch" and isinstance(message, Train):
+            return Failed(*message[:3], "code", "no room")
+        return away(name, message)
+
+    silos.answer = answer
+    found = answers(to(silos, QUORUM), train(needed=2))
+    assert isinstance(found[0], Upload) and isinstance(found[2], Upload)
+    assert found[1] == Failed("run", 1, 1, "absent", "no room") and kinds(silos, "birch").count("Train") > TRIES
+    with pytest.raises(InputError, match=r"silo birch: no room \(5 times in a row\)"):
+        answers(to(silos, QUORUM), train(needed=3))
 
 
 def test_troubles_that_pass_are_not_counted_together() -> None:

@@ -31,12 +31,12 @@ from amity.federation.run_contract import (
 
 ROOT = certified("north")
 ADMIN = certified("ada@north", ROOT, role="project_admin")
-SIGNED = to_json(sign(CONTRACT, ADMIN.key_pem, ADMIN.pem))
+SIGNED = to_json(sign(CONTRACT, ADMIN.key_pem, ADMIN.pem, NOW))
 
 
 @given(contract=contracts())
 def test_a_contract_reads_back_as_it_was(contract: RunContract) -> None:
-    signed = Signed(contract, "c2lnbmVk", "one\ntwo\n")
+    signed = Signed(contract, "c2lnbmVk", "one\ntwo\n", "today")
     assert from_json(to_json(signed)) == signed
     assert from_json(to_json(signed)).contract.hash() == contract.hash()
 
@@ -159,16 +159,16 @@ def test_nobody_makes_a_contract_that_cannot_be_read(change: dict[str, Any]) -> 
 def test_a_contract_too_long_to_travel_is_refused() -> None:
     long = replace(CONTRACT, data=DataForm((1,), tuple(f"class {at:060}" for at in range(4000))))
     with pytest.raises(RefusedContract, match="a contract has at most"):
-        to_json(sign(long, ADMIN.key_pem, ADMIN.pem))
+        to_json(sign(long, ADMIN.key_pem, ADMIN.pem, NOW))
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ec"])
 def test_a_signature_holds(kind: str) -> None:
     root = certified("north", kind=kind)
     admin = certified("ada@north", root, role="project_admin", kind=kind)
-    signed = sign(CONTRACT, admin.key_pem, admin.pem)
+    signed = sign(CONTRACT, admin.key_pem, admin.pem, NOW)
     assert verify(to_json(signed), root.pem, NOW) == signed
-    assert verify(to_json(sign(CONTRACT, admin.key_pem, admin.pem + root.pem)), root.pem, NOW).contract == CONTRACT
+    assert verify(to_json(sign(CONTRACT, admin.key_pem, admin.pem + root.pem, NOW)), root.pem, NOW).contract == CONTRACT
 
 
 def test_any_change_breaks_the_signature() -> None:
@@ -178,7 +178,7 @@ def test_any_change_breaks_the_signature() -> None:
         with_run(CONTRACT, rounds=9),
         with_run(CONTRACT, set={"sigma": 50}),  # equal to 50.0, but another method to the layout
     ):
-        forged = to_json(sign(CONTRACT, ADMIN.key_pem, ADMIN.pem)._replace(contract=other))
+        forged = to_json(sign(CONTRACT, ADMIN.key_pem, ADMIN.pem, NOW)._replace(contract=other))
         with pytest.raises(RefusedContract, match="its signature does not hold: it was changed"):
             verify(forged, ROOT.pem, NOW)
 
@@ -202,14 +202,14 @@ OTHER_ROOT = certified("north")
     ],
 )
 def test_others_cannot_sign(signer: Holder, root: Holder, why: str) -> None:
-    document = to_json(sign(CONTRACT, signer.key_pem, signer.pem))
+    document = to_json(sign(CONTRACT, signer.key_pem, signer.pem, NOW))
     with pytest.raises(RefusedContract, match=f"the contract of run 'sepsis-1' is refused, .*{why}"):
         verify(document, root.pem, NOW)
 
 
 def test_a_contract_of_another_consortium_is_refused() -> None:
     south = replace(CONTRACT, consortium="south")
-    document = to_json(sign(south, ADMIN.key_pem, ADMIN.pem))
+    document = to_json(sign(south, ADMIN.key_pem, ADMIN.pem, NOW))
     with pytest.raises(RefusedContract, match="it is of the consortium 'south', this silo belongs to 'north'"):
         verify(document, ROOT.pem, NOW)
 
@@ -229,16 +229,16 @@ def test_what_is_no_certificate_is_refused() -> None:
 
 def test_a_signer_needs_its_own_key() -> None:
     with pytest.raises(InputError, match="key and certificate belong together"):
-        sign(CONTRACT, ROOT.key_pem, ADMIN.pem)
+        sign(CONTRACT, ROOT.key_pem, ADMIN.pem, NOW)
     with pytest.raises(InputError, match="needs a key and a certificate in PEM"):
-        sign(CONTRACT, b"", ADMIN.pem)
+        sign(CONTRACT, b"", ADMIN.pem, NOW)
 
 
 def test_keys_of_other_kinds_do_not_sign() -> None:
     odd = certified("ada@north", ROOT, role="project_admin", key=ed25519.Ed25519PrivateKey.generate())
     with pytest.raises(InputError, match="a signer's key is RSA or EC, got Ed25519PrivateKey"):
-        sign(CONTRACT, odd.key_pem, odd.pem)
-    forged = to_json(Signed(CONTRACT, "c2lnbmVk", odd.pem.decode()))
+        sign(CONTRACT, odd.key_pem, odd.pem, NOW)
+    forged = to_json(Signed(CONTRACT, "c2lnbmVk", odd.pem.decode(), NOW.isoformat()))
     with pytest.raises(RefusedContract, match="its signer's key is RSA or EC, got Ed25519PublicKey"):
         verify(forged, ROOT.pem, NOW)
 
@@ -258,3 +258,36 @@ def test_contracts_need_no_cryptography_to_be_read() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], input=SIGNED, capture_output=True, text=True)
     assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
+
+
+def test_a_contract_outlives_the_certificate_that_signed_it() -> None:
+    later = NOW + timedelta(days=400)  # when that of the signer and the root's have ended
+    assert verify(SIGNED, ROOT.pem, later, known=True).contract == CONTRACT
+    with pytest.raises(RefusedContract, match="the root certificate is valid from .*, it is now 2027-04-05 12:00 UTC"):
+        verify(SIGNED, ROOT.pem, later)
+    lasting = certified("north", key=ROOT.key, ends=NOW + timedelta(days=999))
+    with pytest.raises(RefusedContract, match="the signer's certificate is valid from .*, it is now 2027-04-05"):
+        verify(SIGNED, lasting.pem, later)
+
+
+@pytest.mark.parametrize("days", [-11, 11])
+def test_no_contract_holds_that_was_signed_outside_its_certificates_time(days: int) -> None:
+    lasting = certified("north", key=ROOT.key, begins=NOW - timedelta(99), ends=NOW + timedelta(99))
+    document = to_json(sign(CONTRACT, ADMIN.key_pem, ADMIN.pem, NOW + timedelta(days)))
+    with pytest.raises(RefusedContract, match="the signer's certificate is valid from .*, it was signed at"):
+        verify(document, lasting.pem, NOW + timedelta(20), known=True)
+
+
+def test_the_time_of_a_signature_is_signed() -> None:
+    with pytest.raises(RefusedContract, match="its signature does not hold"):
+        verify(changed("signed", to=(NOW - timedelta(1)).isoformat()), ROOT.pem, NOW, known=True)
+    for time in ("yesterday", "2026-03-01T12:00:00", ""):
+        with pytest.raises(RefusedContract, match="the time of its signature is none"):
+            verify(changed("signed", to=time), ROOT.pem, NOW)
+
+
+def test_a_contract_of_tomorrow_is_refused() -> None:
+    document = to_json(sign(CONTRACT, ADMIN.key_pem, ADMIN.pem, NOW + timedelta(hours=2)))
+    with pytest.raises(RefusedContract, match="which is yet to come; look at both clocks"):
+        verify(document, ROOT.pem, NOW)
+    assert verify(document, ROOT.pem, NOW + timedelta(hours=1)).contract == CONTRACT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections import Counter
 from pathlib import Path
@@ -16,10 +17,12 @@ from safetensors.torch import load_file
 from sites import Workers
 
 from amity.errors import LostWorker
+from amity.federation.audit import entries
 from amity.federation.distant import Distant
-from amity.federation.encoding import decode
+from amity.federation.encoding import decode, encode
 from amity.federation.messages import (
     Commit,
+    Failed,
     Hello,
     Keep,
     Measure,
@@ -27,7 +30,10 @@ from amity.federation.messages import (
     Train,
 )
 from amity.federation.run_contract import Limits
+from amity.federation.safe_files import checked_json
 from amity.federation.transport import Away
+from amity.hub.accounts import AUDIT
+from amity.site.answering import Worker
 
 AWAY, ROUNDS = "silo-02", 6
 TWO_OF_THREE = {"policy": "quorum", "quorum": 2}
@@ -170,7 +176,7 @@ def test_a_silo_that_is_away_at_the_end_is_named(tmp_path: Path) -> None:
         network.before = go
         trial.conduct(network)
     assert trial.phase == "incomplete"
-    assert trial.status["words"] == f"{AWAY} has not got the end of the run"
+    assert trial.status["words"] == f"{AWAY} has not got the end of the run (no sign of life)"
     assert trial.steps == {"silo-00": "finished", "silo-01": "finished", AWAY: "absent"}
 
 
@@ -255,3 +261,130 @@ def test_a_silo_that_is_killed_in_the_middle_of_a_turn_is_asked_again(tmp_path: 
         trial.conduct(network)
     assert killed and pauses.count == 1 and trial.phase == "ended", trial.status["words"]
     trial.check_models()
+
+
+def gone_back(trial: Trial, *names: str) -> None:
+    """Run two rounds; then silos' state folders are put back to what they were after the first of them."""
+    copies: dict[str, Path] = {}
+
+    def copy(name: str, message: Message) -> None:
+        if isinstance(message, Train) and message.round == 2 and name in names:
+            copies[name] = Path(shutil.copytree(state_folder(trial, name), trial.hub / f"{name}-copy"))
+
+    def stop(name: str, message: Message, answer: bytes) -> bytes:
+        network.stopped |= isinstance(message, Measure) and message.round == 2
+        return answer
+
+    with trial.network() as network:
+        network.before, network.after = copy, stop
+        with pytest.raises(LostWorker, match="the run was stopped at the server"):
+            trial.conduct(network)
+    for name in names:
+        shutil.rmtree(state_folder(trial, name))
+        copies[name].rename(state_folder(trial, name))
+
+
+def state_folder(trial: Trial, name: str) -> Path:
+    return trial.folders[name] / "state" / "runs" / "trial" / "state"
+
+
+BACK = f"silo {AWAY} stands at round 1, but has sent an upload in round 2: bring back its state folder"
+
+
+def test_under_a_quorum_the_others_go_on_without_a_silo_whose_state_was_rolled_back(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, "scaffold", rounds=4, terms=TWO_OF_THREE)
+    gone_back(trial, AWAY)
+    shown: list[tuple[str, str]] = []
+
+    def look(name: str, message: Message) -> None:
+        if isinstance(message, Train):
+            silo = trial.status["silos"][AWAY]
+            shown.append((silo["step"], silo["words"]))
+
+    with trial.network() as network:
+        network.before = look
+        trial.conduct(network)
+        assert network.rounds_sent(Train, AWAY) == []
+    assert [line["took_part"] for line in trial.record.lines[2:]] == [["silo-00", "silo-01"]] * 2
+    for line in trial.record.lines[2:]:
+        assert line["dropped"][AWAY].startswith(BACK)
+    assert all(step in ("absent", "connected") and words.startswith(BACK) for step, words in shown)
+    assert trial.phase == "incomplete" and f"{AWAY} has not got the end of the run ({BACK}" in trial.status["words"]
+    events = [json.loads(line) for line in (trial.folder / "record" / "events.jsonl").read_text().splitlines()]
+    assert [event["silo"] for event in events if event["what"] == "aside"] == [AWAY], "once"
+    lines = [line for line in entries(trial.hub / AUDIT) if line.what == "set aside"]
+    assert [(line.silo, line.words.startswith(BACK)) for line in lines] == [(AWAY, True)]
+
+
+def test_a_silo_whose_state_is_brought_back_takes_part_again(tmp_path: Path) -> None:
+    trial = trial_of(tmp_path, "scaffold", rounds=4, terms=TWO_OF_THREE)
+    right = trial.hub / "right"
+    gone_back(trial)
+    shutil.copytree(state_folder(trial, AWAY), right)
+    with trial.network() as network:
+        at = trial.names.index(AWAY)
+
+        def swap(state: Path) -> None:
+            """A worker of this silo begins with another state folder."""
+            network.workers[at].close()
+            shutil.rmtree(state_folder(trial, AWAY))
+            shutil.copytree(state, state_folder(trial, AWAY))
+            network.workers[at] = Worker(trial.site(AWAY))
+            network.exchanges[AWAY] = network.workers[at].exchange
+
+        old = Path(shutil.copytree(right, trial.hub / "old"))
+        standing_file = old / "current" / "standing.json"
+        content = json.loads(standing_file.read_bytes())
+        del content["check"]
+        standing_file.write_bytes(checked_json({**content, "committed": 0, "turn": None, "settled": True}))
+        swap(old)
+
+        def mend(name: str, message: Message) -> None:
+            if isinstance(message, Measure) and message.round == 3 and name == "silo-00":
+                swap(right)
+
+        network.before = mend
+        trial.conduct(network)
+    assert [AWAY in line["took_part"] for line in trial.record.lines] == [True, True, False, True]
+    assert trial.phase == "ended", trial.status["words"]
+    assert trial.steps[AWAY] == "finished" and trial.status["silos"][AWAY]["words"] == ""
+
+
+@pytest.mark.parametrize(
+    ("terms", "names"), [({}, [AWAY]), (TWO_OF_THREE, ["silo-01", AWAY])], ids=["wait", "below the quorum"]
+)
+def test_a_run_that_cannot_go_on_without_them_ends_with_names_and_remedy(
+    terms: dict[str, Any], names: list[str], tmp_path: Path
+) -> None:
+    trial = trial_of(tmp_path, "scaffold", rounds=4, terms=terms)
+    gone_back(trial, *names)
+    with trial.network() as network:
+        trial.conduct(network)
+    assert trial.phase == "failed" and BACK in trial.status["words"]
+    assert all(f"silo {name} stands at round 1" in trial.status["words"] for name in names)
+    assert trial.record.lines, "what was done stays"
+
+
+@pytest.mark.parametrize("policy", ["wait", "quorum"])
+def test_a_silo_that_cannot_evaluate(policy: str, tmp_path: Path, pauses: Pauses) -> None:
+    trial = trial_of(tmp_path, "fedavg", terms={"policy": policy, "quorum": 2})
+    with trial.network() as network:
+
+        def fail(name: str, message: Message, answer: bytes) -> bytes:
+            if name == AWAY and isinstance(message, Measure) and message.round == 2:
+                return encode(Failed(*message[:3], "code", f"silo {AWAY} has no room for its scores"))
+            return answer
+
+        network.after = fail
+        trial.conduct(network)
+    if policy == "wait":
+        assert trial.phase == "failed" and pauses.count == 4
+        assert trial.status["words"].startswith(
+            f"silo {AWAY}: silo {AWAY} has no room for its scores (5 times in a row)"
+        )
+        assert "see state/worker.log at the silo, mend it there" in trial.status["words"]
+    else:
+        assert trial.phase == "ended" and pauses.count == 0
+        assert [AWAY in line["took_part"] for line in trial.record.lines] == [True, True, True]
+        scores = [line["accuracy"] for line in trial.record.lines]
+        assert scores[1] is not None and scores[1][2] is None and scores[1][0] is not None

@@ -69,7 +69,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
     leaves = {one.name: one for one in contract.leaves}
     assert leaves["params"].bytes == 2 * 3  # two weights and a bias, as bfloat16
     assert "r2" in leaves and "accuracy" not in leaves
-    signed = Signed(contract, "", "text\n")
+    signed = Signed(contract, "", "text\n", "")
     assert from_json(to_json(signed)) == signed
 
 

@@ -321,7 +321,11 @@ def test_runs_with_a_silo_in_common_go_one_after_the_other(house: House) -> None
     third = house.add("third", invited=["cedar"])
     house.look()
     assert [run for run, *_ in house.engine.handed] == ["first", "third"]
-    assert "waiting for the end of run" in second.status["words"]
+    assert second.status["words"] == "waiting for the end of run first, which has birch"
+    assert "run second: waiting for the end of run first, which has birch" in house.said
+    house.board(first, "gathering", "1 of 2 silos have approved", ash="declined", birch="approved")
+    house.look()
+    assert second.status["words"].endswith("and itself waits for ash to approve it; approve it there, or stop it")
     house.board(first, "ended")
     house.board(third, "ended")
     house.look()

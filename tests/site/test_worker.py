@@ -9,7 +9,9 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from signed_contracts import certified
 from sites import ROOT, Workers, approved, contract_of, make_site, npz_site, signed
 from torch import nn
 
@@ -45,10 +48,12 @@ from amity.federation.messages import (
 from amity.federation.plan import Member
 from amity.federation.proposal import proposal
 from amity.federation.reports import Round
-from amity.federation.run_contract import DataForm, RunContract
+from amity.federation.run_contract import DataForm, RunContract, sign, to_json
 from amity.federation.server import ServerSide
 from amity.prepare import ready, silos_of
 from amity.resolve import method_of, resolve
+from amity.site import agreement
+from amity.site.agreement import Agreed
 from amity.site.answering import Worker
 from amity.site.config import load_site
 from amity.site.ending import ask_to_leave
@@ -480,3 +485,36 @@ def test_an_answer_beyond_the_contract_is_not_given(here: Path) -> None:
     answer = ask(worker, Train("trial", 1, 0, down.to(0)))
     assert isinstance(answer, Failed) and "nothing was sent" in answer.words
     worker.close()
+
+
+def test_a_silo_with_more_threads_has_the_same_model(tmp_path: Path) -> None:
+    """Sums that are short, as here, are taken by one thread whatever silo.toml says: nothing else may differ."""
+    run = asked("scaffold", rounds=2, model="mlr")
+    silos = silos_of(amity.Run(data="digits", clients=2, seed=2))
+    contract = contract_of(run, DIGITS, [silo.name for silo in silos.silos])
+    folders = [approved(npz_site(tmp_path, silo, "threads = 2"), contract) for silo in silos.silos]
+    with Workers(folders) as children:
+        plan, carrier = children.agree(contract)
+        server = ServerSide(plan, carrier)
+        server.meet()
+        list(server.rounds())
+        server.keep()
+    for folder in folders:
+        check_model(run, silos, folder)
+
+
+def test_a_run_goes_on_when_the_certificate_of_who_signed_it_has_ended(tmp_path: Path) -> None:
+    yesterday = datetime.now(UTC) - timedelta(hours=12)
+    admin = certified("admin", ROOT, role="project_admin", begins=yesterday - timedelta(hours=1), ends=yesterday)
+    silos, (folder,), contract = federation(tmp_path, asked("fedavg"), clients=1)
+    long_ago = sign(contract, admin.key_pem, admin.pem, yesterday - timedelta(minutes=1))
+    document, site = to_json(long_ago), load_site(folder)
+    worker = Worker(site)
+    with closing(worker):
+        refused = decode(worker.exchange(encode(Describe("trial", 0, 0, document))))
+        assert isinstance(refused, Failed) and "the signer's certificate is valid from" in refused.words
+        agreement.save(site, Agreed(long_ago, 0, (Member(site.name, 40, DIGITS.shape, 10),)))
+        assert isinstance(decode(worker.exchange(encode(Describe("trial", 0, 0, document)))), Described)
+        another = to_json(sign(contract, admin.key_pem, admin.pem, yesterday - timedelta(minutes=2)))
+        refused = decode(worker.exchange(encode(Describe("trial", 0, 0, another))))
+        assert isinstance(refused, Failed), "an old key signs nothing new"

@@ -22,7 +22,7 @@ from typing import IO, Literal, Self
 
 from amity.checks.findings import Account, Finding, plain
 
-Work = Literal["silo", "hub", "session"]
+Work = Literal["silo", "hub", "session", "hello"]
 
 
 class Child:
@@ -132,7 +132,18 @@ def _session(account: Account, folder: Path, run: Path | None) -> None:
     check_session(account, folder)
 
 
-_WORK: Mapping[str, Callable[[Account, Path, Path | None], None]] = {"silo": _silo, "hub": _hub, "session": _session}
+def _hello(account: Account, folder: Path, run: Path | None) -> None:
+    from amity.checks.hello import check_hello
+
+    check_hello(account, folder)
+
+
+_WORK: Mapping[str, Callable[[Account, Path, Path | None], None]] = {
+    "silo": _silo,
+    "hub": _hub,
+    "session": _session,
+    "hello": _hello,
+}
 
 
 def main(work: str, folder: Path, run: Path | None) -> None:

@@ -50,7 +50,7 @@ def _drafted(account: Account, site: Site, file: Path) -> Signed:
     names = [name for name in invited if isinstance(name, str)] if isinstance(invited, list) else [site.name]
     contract = contract_of_file(file, "not yet named", names)
     account.passed("contract", f"{_words(contract)}; a draft that nobody has signed yet")
-    return Signed(contract, "", "")
+    return Signed(contract, "", "", "")
 
 
 def _received(account: Account, site: Site, file: Path) -> Signed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
@@ -30,6 +31,15 @@ def plain(text: str) -> str:
     """Return a text in one line of printable letters: names in certificates are written by others."""
     shown = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(shown.split())[:LONGEST]
+
+
+_HALVES = re.compile(r"(.*): ((?:[^()]|\([^()]*\))*)", re.DOTALL)
+
+
+def halves(error: str) -> tuple[str, str]:
+    """Return what an error of ours says has happened, and what to do; a colon between brackets is none of its own."""
+    found = _HALVES.fullmatch(error)
+    return (found[1], found[2]) if found else (error, "mend it")
 
 
 class Account:
@@ -81,8 +91,7 @@ class Account:
 
     def refused(self, check: str, error: AmityError) -> None:
         """Note an error of ours, whose text is: the rule and what was received: what to do."""
-        found, _, remedy = str(error).rpartition(": ")
-        self.failed(check, found or remedy, remedy if found else "mend it")
+        self.failed(check, *halves(str(error)))
 
     def _add(self, check: str, grade: Grade, found: str, remedy: str = "") -> None:
         self.findings.append(Finding(check, grade, plain(found), plain(remedy)))

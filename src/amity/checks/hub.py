@@ -105,9 +105,12 @@ def _check_host(account: Account, host: str) -> None:
 
 def _check_server(account: Account, hub: Path, about: Consortium, root: Certificate | None, until: float) -> None:
     """Look at the server if it runs, else whether it could."""
+    from amity.engines.flare.kits.hub import check_address
     from amity.engines.flare.kits.lock import is_held
     from amity.engines.flare.kits.process import check_port
 
+    with account.about("server's address"):
+        check_address(hub)
     with account.about("server"):
         if not (hub / "server").is_dir():
             account.failed("server", f"{hub / 'server'} is missing", "put it back from a backup")

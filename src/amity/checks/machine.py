@@ -39,6 +39,19 @@ def check_versions(account: Account) -> None:
             account.passed("versions", words)
 
 
+def check_threads(account: Account, threads: int) -> None:
+    """Note what more than one thread at a silo means: sums are then taken in another order."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if threads > cores:
+        found = f"silo.toml asks for {threads} threads, and this machine has {cores} cores for them"
+        account.warned("threads", found, f"set threads = {cores} or fewer: more are slower")
+    elif threads > 1:
+        found = f"{threads} threads: models may differ in their last bits from those of a simulation"
+        account.warned(
+            "threads", found, "nothing is wrong by that; set threads = 1 where runs are to be compared exactly"
+        )
+
+
 def installed(package: str) -> str:
     """Return the version of a package that is installed here."""
     try:

@@ -8,6 +8,7 @@ from amity.checks.findings import Account
 from amity.engines.flare.jobs import Jobs
 from amity.engines.flare.kits.members import members
 from amity.errors import LostWorker
+from amity.hub.presence import TWICE, twice
 
 ASK = "see the server's log in HUB/server/log.txt, and restart the server if it hangs"
 
@@ -32,3 +33,6 @@ def check_session(account: Account, hub: Path) -> None:
         account.warned("silos", f"{words}; missing: {', '.join(missing)}", remedy)
     else:
         account.passed("silos", words)
+    for name in sorted(twice(hub)):
+        found, _, remedy = TWICE.rpartition(": ")
+        account.failed("silos", f"{name}: {found}", f"have its people {remedy}; if they know of one only, remove it")

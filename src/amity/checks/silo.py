@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from amity.checks import kit, machine
 from amity.checks.child import Child
 from amity.checks.dates import check_dates
-from amity.checks.findings import Account
+from amity.checks.findings import Account, halves
 from amity.checks.handshake import Credentials, Dialled, shake_hands
 from amity.checks.network import check_proxy, find_server
 from amity.errors import InputError
@@ -20,6 +20,7 @@ from amity.site.config import Site, load_site
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
+SAID_BY_SERVER = ("clock", "server's version", "membership", "elsewhere")  # see hello.py, which loads FLARE
 NEW_ROOT = "a new root means a new hub and new kits for everybody: ask the coordinator"
 
 
@@ -29,10 +30,11 @@ def check_silo(account: Account, folder: Path, run: Path | None, patience: float
     with Child("silo", folder, run) as child:  # it takes seconds to load; the rest is done meanwhile
         machine.check_versions(account)
         site = _configured(account, folder)
-        _check_kit(account, folder, site)
+        _check_kit(account, folder, site, until)
         if site is not None:
             machine.check_writable(account, "state folder", site.state)
             kit.check_folders(account, folder, site.state)
+            machine.check_threads(account, site.threads)
             _check_running(account, folder, site)
             if run is None:
                 machine.check_disk(account, site.state)
@@ -53,8 +55,7 @@ def _configured(account: Account, folder: Path) -> Site | None:
     except InputError as error:
         whole = str(error).removeprefix(f"{folder.resolve() / 'silo.toml'}: ")
         for problem in whole.split("; "):
-            found, _, remedy = problem.rpartition(": ")
-            account.failed("silo.toml", found or remedy, remedy if found else "mend it")
+            account.failed("silo.toml", *halves(problem))
         return None
     except Exception as error:
         account.failed("silo.toml", f"it cannot be read ({type(error).__name__})", "mend it")
@@ -63,7 +64,7 @@ def _configured(account: Account, folder: Path) -> Site | None:
     return site
 
 
-def _check_kit(account: Account, folder: Path, site: Site | None) -> None:
+def _check_kit(account: Account, folder: Path, site: Site | None, until: float) -> None:
     """Look at the kit, and with what it has at the server."""
     address = root = own = None
     usable = False
@@ -83,45 +84,33 @@ def _check_kit(account: Account, folder: Path, site: Site | None) -> None:
             else:
                 usable = kit.check_pair(account, "own", root, own, key, kit.RENEW_OWN)
     if address is None:
-        for check in ("name", "port", "TLS", "clock"):
+        for check in ("name", "port", "TLS", *SAID_BY_SERVER):
             account.skipped(check, "the kit does not say where the server is")
         return
     kit.check_name(account, address, own, None if site is None else site.name)
     with account.about("name"):
         check_proxy(account, address.host)
-        _check_server(account, folder, address, root if usable else None)
+        _check_server(account, folder, address, root if usable else None, until)
 
 
-def _check_server(account: Account, folder: Path, address: kit.Address, root: Certificate | None) -> None:
-    """Dial the server as the silo's process does; nothing is asked of it, and no name is taken."""
+def _check_server(account: Account, folder: Path, address: kit.Address, root: Certificate | None, until: float) -> None:
+    """Dial the server as the silo's process does, and ask what it says to everybody; no name is taken."""
     found = find_server(account, address.host, address.port)
     if found is None or root is None:
         why = (
             "the server cannot be reached" if found is None else "the kit's certificates and key are to be mended first"
         )
-        account.skipped("TLS", why)
-        account.skipped("clock", why)
+        for check in ("TLS", *SAID_BY_SERVER):
+            account.skipped(check, why)
         return
     own = Credentials(root, folder / "kit" / "startup" / "client.crt", folder / "key.pem")
     with account.about("TLS"):
-        certificate = shake_hands(account, Dialled(address.host, found, address.port), own)
-        if certificate is None:
-            account.skipped("clock", "TLS is to be mended first")
-        else:
-            _tell_clock(account, certificate)
-
-
-def _tell_clock(account: Account, server: Certificate) -> None:
-    """Say what is known of the clocks, which is little: no part of the protocol tells the server's time."""
-    begins, ends = server.not_valid_before_utc, server.not_valid_after_utc
-    found = (
-        "the difference to the server's clock is not known: neither TLS nor the server's protocol tells the time; "
-        f"each side takes the other's certificate for valid, the server's from {begins:%Y-%m-%d} to {ends:%Y-%m-%d}"
-    )
-    remedy = (
-        "see that NTP keeps this machine's clock; during a run the coordinator's board shows each silo's difference"
-    )
-    account.warned("clock", found, remedy)
+        if shake_hands(account, Dialled(address.host, found, address.port), own) is None:
+            for check in SAID_BY_SERVER:
+                account.skipped(check, "TLS is to be mended first")
+            return
+    with Child("hello", folder) as child:
+        account.add(child.findings(until, "clock"))
 
 
 def _check_running(account: Account, folder: Path, site: Site) -> None:
@@ -138,10 +127,7 @@ def _check_running(account: Account, folder: Path, site: Site) -> None:
         words = (
             "the silo runs here" + (", a run is under way" if busy else "") if here else "the silo does not run here"
         )
-        elsewhere = (
-            "whether a copy of its kit runs elsewhere is not seen from here, `check` at the hub shows who is there"
-        )
-        account.passed("running", f"{words}; {elsewhere}")
+        account.passed("running", words)
 
 
 def _is_locked(file: Path) -> bool:

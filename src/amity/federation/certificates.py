@@ -64,17 +64,24 @@ def sign(content: bytes, key_pem: bytes, certificate_pem: bytes) -> Signature:
     return Signature(base64.b64encode(value).decode(), pem)
 
 
-def trusted_root(root_pem: bytes, now: datetime) -> Certificate:
-    """Return the consortium's root certificate, if it may certify others today."""
+class Moment(NamedTuple):
+    """A time at which certificates have to be valid, and what it is the time of."""
+
+    time: datetime
+    words: str = "it is now"
+
+
+def trusted_root(root_pem: bytes, at: Moment) -> Certificate:
+    """Return the consortium's root certificate, if it may certify others then."""
     root = _load(root_pem, "the root certificate")
-    _check_dates(root, "the root certificate", now)
+    _check_dates(root, "the root certificate", at)
     if not _certifies(root):
         raise ValueError("the root certificate is none that may certify others")
     return root
 
 
-def trusted_signer(certificate_pem: bytes, root: Certificate, now: datetime) -> Certificate:
-    """Return the signer's certificate, if the root has issued it to somebody who may sign, for today."""
+def trusted_signer(certificate_pem: bytes, root: Certificate, at: Moment) -> Certificate:
+    """Return the signer's certificate, if the root has issued it to somebody who may sign, for that time."""
     with _federation():
         from cryptography.exceptions import InvalidSignature
     signer = _load(certificate_pem, "the signer's certificate")
@@ -82,7 +89,7 @@ def trusted_signer(certificate_pem: bytes, root: Certificate, now: datetime) -> 
         signer.verify_directly_issued_by(root)
     except (InvalidSignature, ValueError, TypeError):
         raise ValueError("its signer was not certified by this consortium's root") from None
-    _check_dates(signer, "the signer's certificate", now)
+    _check_dates(signer, "the signer's certificate", at)
     roles = _named(signer, "UNSTRUCTURED_NAME")
     if roles != [SIGNERS] or _certifies(signer):
         got = ", ".join(roles) or "without a role"
@@ -133,11 +140,11 @@ def _load(pem: bytes, what: str) -> Certificate:
     return found
 
 
-def _check_dates(certificate: Certificate, what: str, now: datetime) -> None:
+def _check_dates(certificate: Certificate, what: str, at: Moment) -> None:
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if not begins <= now <= ends:
+    if not begins <= at.time <= ends:
         span = f"from {_day(begins)} to {_day(ends)}"
-        raise ValueError(f"{what} is valid {span}, it is now {_day(now)}; look at the clock, or renew it")
+        raise ValueError(f"{what} is valid {span}, {at.words} {_day(at.time)}; look at the clock, or renew it")
 
 
 def _day(time: datetime) -> str:

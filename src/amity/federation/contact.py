@@ -26,6 +26,7 @@ class Contact:
         self._events = None if events is silent else events
         self.left = set(left)
         self.behind: set[int] = set()  # silos that were away when they were told something
+        self.aside: dict[int, str] = {}  # silos that are there, but stand elsewhere than the server knows, and why
 
     def answers(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
         """Answers as they come; what went wrong at a silo goes wrong here, unless the carrier takes it for absent."""
@@ -82,6 +83,23 @@ class Contact:
                 self.tell(Event("measured", number, done=len(scores), total=total))
         return scores
 
+    def met(self, client: int, number: int, why: str | None) -> None:
+        """Note a silo that has said where it stands: it goes on with the others, or `why` says why it cannot."""
+        if why is None:
+            self.behind.discard(client)
+            self.aside.pop(client, None)
+        elif self.aside.get(client) != why:
+            self.aside[client] = why
+            self.tell(Event("aside", number, self.names[client], words=why))
+
+    def hoped_for(self, asked: Sequence[int], needed: int) -> list[int]:
+        """Silos that are behind and may come back. Raises InputError where a round would never have those it needs."""
+        hoped = [client for client in asked if client in self.behind and client not in self.aside]
+        if len(self.near(asked)) + len(hoped) < needed:
+            reasons = "; ".join(why for client, why in self.aside.items() if client in asked)
+            raise InputError(f"a round needs {needed} silos, and too few can go on: {reasons}")
+        return hoped
+
     def near(self, clients: Sequence[int]) -> list[int]:
         """Those of these silos that have neither left nor fallen behind."""
         return [client for client in clients if client not in self.behind and client not in self.left]
@@ -109,16 +127,18 @@ class Contact:
         self.tell(Event("trained", number, one, size, seconds, done=done, total=total))
 
 
-def check_standing(name: str, answer: Answer, layout: str, asked: Settled | None) -> None:
-    """Refuse to go on with a silo that stands elsewhere than the server knows. `asked`: its last turn there."""
+def misplaced(name: str, answer: Answer, layout: str, asked: Settled | None) -> str | None:
+    """Return why the run cannot go on with a silo: it stands elsewhere than the server knows. `asked`: its last turn
+    there."""
     if not isinstance(answer, Standing):
-        raise InputError(f"silo {name} does not say where it stands: look at its version")
+        return f"silo {name} does not say where it stands: look at its version"
     if answer.layout != layout:
-        raise InputError(f"silo {name} has come to another plan: look at its version and its model")
+        return f"silo {name} has come to another plan: look at its version and its model"
     if asked is None or asked.verdict == "lost":  # it may never have heard of that round
-        return
+        return None
     if answer.round < asked.round and answer.pending != asked.round:
-        raise InputError(
+        return (
             f"silo {name} stands at round {answer.round}, but has sent an upload in round {asked.round}: "
             "bring back its state folder, or begin the run anew"
         )
+    return None

@@ -3,8 +3,10 @@
     wait      every silo is waited for: a round is complete or does not happen
     quorum    who is missing is left out, as long as the answers that are needed have come
 
-A slow silo is not a dead one: it has as much time as its own pace asks for. One whose process fails is asked again,
-since most troubles pass; what it cannot do five times in a row is somebody's to mend, and said with its name.
+A slow silo is not a dead one: it has as much time as its own pace asks for. One whose disk is full is waited for as one
+that is away: somebody there has to make room. One whose process fails is asked again, since most troubles pass; what it
+cannot do five times in a row is somebody's to mend, and said with its name. That ends a run only where it cannot go on
+without this silo.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ PATIENCE = 8.0
 
 TRIES = 5
 """The same trouble so many times in a row is one that does not pass."""
+
+MEND = "see state/worker.log at the silo, mend it there, then submit the run under another name"
 
 PAUSE = 2.0
 """Seconds before a silo in trouble is asked again."""
@@ -102,6 +106,7 @@ class Distant:
         began, arrived, waiting = self._clock(), 0, list(messages)
         while waiting:
             missing: dict[int, str] = {}
+            awaited: set[int] = set()  # whose trouble may take somebody a while to mend
             for client, answer in self._once(messages, waiting):
                 trouble = _trouble(answer, messages.kind)
                 if trouble is None:
@@ -110,13 +115,16 @@ class Distant:
                     yield (client,), answer
                 else:
                     missing[client] = trouble
+                    if isinstance(answer, Failed) and answer.blame in ("absent", "room"):
+                        awaited.add(client)
                     self._report(messages.round, client, trouble)
             if self._manners.policy == "quorum" and arrived >= messages.needed:
                 for client, words in missing.items():
                     yield (client,), Failed(messages.run, messages.round, client, "absent", words)
                 return
             waiting = list(missing)
-            self._check_patience(missing, self._clock() - began)
+            spare = len(messages) - messages.needed if self._manners.policy == "quorum" else 0
+            self._check_patience(missing, awaited, self._clock() - began, spare)
             if waiting:
                 self._pause(PAUSE)
 
@@ -175,12 +183,13 @@ class Distant:
         if words != before:
             self._events(Event("waiting", round, self.names[client], words=words))
 
-    def _check_patience(self, missing: Mapping[int, str], waited: float) -> None:
-        """Give a run up that waits for what will not come, naming who and why."""
-        for client, words in missing.items():
-            _, times = self._troubles[client]
-            if times >= TRIES and not words.startswith(ABSENT):
-                raise InputError(f"silo {self.names[client]}: {words} ({times} times in a row)")
+    def _check_patience(self, missing: Mapping[int, str], awaited: set[int], waited: float, spare: int) -> None:
+        """Give a run up that waits for what will not come, naming who and why. `spare`: so many may be missing."""
+        stuck = {client: words for client, words in missing.items() if client not in awaited}
+        stuck = {client: words for client, words in stuck.items() if self._troubles[client][1] >= TRIES}
+        if len(stuck) > spare:
+            reasons = [f"silo {self.names[client]}: {words}" for client, words in stuck.items()]
+            raise InputError(f"{'; '.join(reasons)} ({TRIES} times in a row): {MEND}")
         if missing and waited > self._manners.absence:
             told = "; ".join(f"{self.names[client]}: {words}" for client, words in missing.items())
             raise LostWorker(f"the run has waited {waited:.0f} s, which is its limit, for {told}: see to them, resume")

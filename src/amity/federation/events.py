@@ -19,6 +19,7 @@ What = Literal[
     "measured",  # a silo has evaluated its model
     "recorded",  # a round is on record: `words` holds its mean and worst score
     "saved",  # a checkpoint is on disk
+    "aside",  # a silo cannot go on with the run, until its people mend what `words` says; the others do
     "joined",  # a silo is new in the federation
     "left",  # a silo has left it
     "waiting",  # workers have not begun

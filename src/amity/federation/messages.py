@@ -25,13 +25,14 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
 from amity.contract import Score, State
-from amity.errors import AmityError
+from amity.errors import AmityError, NoSpace
 
 Verdict = Literal["accepted", "lost", "refused"]
 """What became of a silo's upload: it is part of the new server state, it never arrived, or it was not taken."""
 
-Blame = Literal["input", "code", "upload", "absent"]
-"""What a failure is put down to: something that was given, code, an upload that is none, or a silo that is away.
+Blame = Literal["input", "code", "upload", "room", "absent"]
+"""What a failure is put down to: something that was given, code, an upload that is none, a disk or memory that is full,
+or a silo that is away.
 
 The last is said by a carrier about a silo that does not answer, never by the silo.
 """
@@ -236,6 +237,6 @@ def failure(message: Message, error: Exception) -> Failed:
     is written by code that has seen the silo's data, and may quote them. The silo's own log has all of it.
     """
     if isinstance(error, AmityError):
-        return Failed(*message[:3], "input", str(error))
+        return Failed(*message[:3], "room" if isinstance(error, NoSpace) else "input", str(error))
     where = "; ".join(getattr(error, "__notes__", ())) or f"silo {message.silo}, round {message.round}"
     return Failed(*message[:3], "code", f"{where}: {type(error).__name__}, the silo's own log says more")

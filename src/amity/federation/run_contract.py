@@ -4,10 +4,12 @@ A contract says who invites whom to what: method, rounds, form of the data, who 
 silo, by name and size. It has one text and one hash. Whoever approves it approves that hash, so that nothing can be
 changed afterwards without asking again.
 
-    contract.json = {"form": 1, "contract": {...}, "signature": base64, "certificate": PEM of the signer}
+    contract.json = {"form": 1, "contract": {...}, "signed": time, "signature": base64, "certificate": PEM of who signs}
 
-The signature is over the contract's canonical text and not over the file, whose blanks mean nothing. `cryptography`
-comes with amity[federation] and is imported only where something is signed or verified.
+The signature is over the time and the contract's canonical text, not over the file, whose blanks mean nothing. A
+certificate has to be valid when a contract is signed, and when it is first shown to somebody. A run that was agreed to
+goes on after that, and old contracts can still be verified. `cryptography` comes with amity[federation] and is imported
+only where something is signed or verified.
 """
 
 from __future__ import annotations
@@ -15,19 +17,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 from amity.config.run import Run
 from amity.errors import InputError
 from amity.federation import certificates, contract_rules
 from amity.federation import strict_json as strict
+from amity.federation.certificates import Moment
 
 FORM = 1
 """The version of what is written here; a silo that knows another one refuses it."""
 
 LONGEST = 1 << 18
 """Characters of a contract; it travels in a message's header."""
+
+AHEAD = timedelta(hours=1)
+"""By so much the clock of who signs may be ahead of that of who verifies."""
 
 _PURPOSE = b"amity run contract 1\n"  # signed too: the key also signs other things, none of which is a contract
 
@@ -131,15 +137,16 @@ class Signed(NamedTuple):
     contract: RunContract
     signature: str  # base64
     certificate: str  # PEM of the signer
+    when: str  # it was signed: ISO 8601, UTC
 
 
 def to_json(signed: Signed) -> str:
     """Return the text of contract.json."""
-    contract, signature, certificate = signed
+    contract, signature, certificate, when = signed
     # The text of a certificate has lines of its own; as a list of them, no text here needs anything but plain letters.
     lines = certificate.strip().splitlines()
-    document = {"form": FORM, "contract": contract.table(), "signature": signature, "certificate": lines}
-    text = strict.canonical(document)
+    document = {"form": FORM, "contract": contract.table(), "signed": when, "signature": signature}
+    text = strict.canonical({**document, "certificate": lines})
     if len(text) > LONGEST:
         raise RefusedContract(f"a contract has at most {LONGEST:,} characters, got {len(text):,}: name fewer things")
     return text
@@ -151,10 +158,11 @@ def from_json(text: str) -> Signed:
         document = strict.read(text, LONGEST)
         if isinstance(document, dict) and document.get("form", FORM) != FORM:
             raise ValueError(f"it is of form {document['form']!r:.20}, known is {FORM}; use the same version of Amity")
-        found = strict.table(document, ("form", "contract", "signature", "certificate"), "it")
+        found = strict.table(document, ("form", "contract", "signed", "signature", "certificate"), "it")
         signature = strict.of_type(found["signature"], str, "its signature")
         certificate = "\n".join(strict.texts(found["certificate"], "certificate")) + "\n"
-        return Signed(contract_of(found["contract"]), signature, certificate)
+        when = strict.of_type(found["signed"], str, "the time of its signature")
+        return Signed(contract_of(found["contract"]), signature, certificate, when)
     except ValueError as error:
         if isinstance(error, RefusedContract):
             raise
@@ -189,23 +197,36 @@ def _leaving(value: Any) -> Leaving:
     return Leaving(**{key: strict.of_type(found[key], kind, key) for key, kind in kinds.items()})
 
 
-def sign(contract: RunContract, key_pem: bytes, certificate_pem: bytes) -> Signed:
+def sign(contract: RunContract, key_pem: bytes, certificate_pem: bytes, now: datetime) -> Signed:
     """Put a signature under a contract, with the key that belongs to this certificate."""
-    return Signed(contract, *certificates.sign(_PURPOSE + contract.canonical().encode(), key_pem, certificate_pem))
+    when = now.astimezone(UTC).isoformat(timespec="seconds")
+    return Signed(contract, *certificates.sign(_content(contract, when), key_pem, certificate_pem), when)
 
 
-def verify(document: str, root_pem: bytes, now: datetime) -> Signed:
+def _content(contract: RunContract, when: str) -> bytes:
+    """Return what is signed."""
+    return _PURPOSE + f"{when}\n{contract.canonical()}".encode()
+
+
+def verify(document: str, root_pem: bytes, now: datetime, *, known: bool = False) -> Signed:
     """Return the contract in a document, if it holds: signed by an administrator whom this root has certified, in the
     time that both certificates are for, and made for the consortium whose root it is.
 
-    The consortium's name is the common name in the root certificate's subject.
+    `known`: it was verified before, so that certificates may have ended since it was signed. Else they have to be valid
+    now, too: an old key, which somebody may have found, signs nothing new under an old date. The consortium's name is
+    the common name in the root certificate's subject.
     """
     signed = from_json(document)
-    contract, signature, certificate = signed
+    contract, signature, certificate, when = signed
     try:
-        root = certificates.trusted_root(root_pem, now)
-        signer = certificates.trusted_signer(certificate.encode(), root, now)
-        certificates.check_signature(_PURPOSE + contract.canonical().encode(), signature, signer)
+        then = _time(when)
+        if then > now + AHEAD:
+            raise ValueError(f"it was signed at {when}, which is yet to come; look at both clocks")
+        moments = [Moment(now), Moment(then, "it was signed at")]
+        for moment in moments[known:]:
+            root = certificates.trusted_root(root_pem, moment)
+            signer = certificates.trusted_signer(certificate.encode(), root, moment)
+        certificates.check_signature(_content(contract, when), signature, signer)
         consortium = certificates.name_in(root)
         if contract.consortium != consortium:
             raise ValueError(f"it is of the consortium {contract.consortium!r}, this silo belongs to {consortium!r}")
@@ -214,3 +235,13 @@ def verify(document: str, root_pem: bytes, now: datetime) -> Signed:
             f"the contract of run {contract.name!r} is refused, {error}: tell the coordinator"
         ) from None
     return signed
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise ValueError(f"the time of its signature is none ({text!r:.40})")
+    return found

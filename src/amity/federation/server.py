@@ -19,7 +19,7 @@ from amity.federation import carrier as asks
 from amity.federation.admission import Admission, advice, expected
 from amity.federation.carrier import Carrier
 from amity.federation.clouds import clouds_of
-from amity.federation.contact import Contact, check_standing
+from amity.federation.contact import Contact, misplaced
 from amity.federation.events import Event, Listener, silent
 from amity.federation.membership import grow_server, with_member
 from amity.federation.messages import Done, Failed, Left, Measured, Verdict, absent
@@ -85,7 +85,7 @@ class ServerSide:
     def meet(self, who: Sequence[int] | None = None, needed: int = 0) -> list[int]:
         """Greet silos that keep their own states, and settle with each of them what became of its last upload.
 
-        Those that answer come back; the others are behind, and are greeted again before they are asked anything.
+        Those that can go on come back; the others are behind, and are greeted again before they are asked anything.
         `needed`: as many are waited for.
         """
         run, number, settled = self.plan.run, self.progress.round, self.progress.settled
@@ -94,8 +94,10 @@ class ServerSide:
         behind |= set(hellos)
         for (client,), answer in self._contact.answers(hellos):
             if not isinstance(answer, Failed | Left):
-                check_standing(self._contact.names[client], answer, layout_of(self.plan), settled.get(client))
-                behind.discard(client)
+                why = misplaced(self._contact.names[client], answer, layout_of(self.plan), settled.get(client))
+                if why is not None and not self._least:
+                    raise InputError(why)  # everybody is needed
+                self._contact.met(client, number, why)
         met = self._contact.near(list(hellos))
         if self._owed is not None and met and who is not None:
             self._keep(self._owed, met)
@@ -173,7 +175,7 @@ class ServerSide:
         shelf = carrier.storage.shelf(down, server, asked)
         admission = Admission(expected(method, task, fed, solver, down, lot.asked, number))
         behind = self._contact.behind  # and do not know of this round
-        away = {client: "it has not come back" for client in asked if client in behind}
+        away = {client: self._contact.aside.get(client, "it has not come back") for client in asked if client in behind}
         messages = asks.train(plan.run, number, asked, down, needed).without(away)
         self._contact.tell(Event("round", number, total=len(asked)))  # now: what is refused before leaves nothing
         refused, missing = self._contact.collect(messages, lot, admission, shelf)
@@ -229,10 +231,10 @@ class ServerSide:
                 raise InputError(f"{len(here)} silos have not left the run, which needs {max(1, self._least)}: end it")
             lot = draw(self.plan.rule, self.plan.fed, number, frozenset(contact.left))
             asked = lot.asked.tolist()
-            short = min(self._least, len(asked)) - len(contact.near(asked))
-            if short <= 0:
+            needed = min(self._least, len(asked))
+            if len(contact.near(asked)) >= needed:
                 return lot
-            self.meet([client for client in asked if client in contact.behind], short)
+            self.meet(contact.hoped_for(asked, needed), needed - len(contact.near(asked)))
 
     def catch_up(self, report: Round) -> Round:
         """Evaluate the last round, which was saved before the server went down, and complete its report."""

@@ -43,6 +43,10 @@ class Audited:
         """Add how a run came out."""
         self._audit.add(phase, run=run, words=words)
 
+    def set_aside(self, run: str, round: int, silo: str, words: str) -> None:
+        """Add that a silo cannot go on with the others."""
+        self._audit.add("set aside", run=run, round=round, silo=silo, words=words)
+
     def _crossed(self, what: str, silo: str, content: bytes) -> Title:
         found = title(content)
         digest = hashlib.sha256(content).hexdigest()

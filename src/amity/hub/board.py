@@ -53,6 +53,7 @@ class SiloStatus(TypedDict):
     seen: float | None  # its last sign of life
     skew: float | None  # its clock minus this one's, in seconds
     amity: str | None  # its version
+    twice: float | None  # since when two services run under its name, from copies of its kit
 
 
 class Status(TypedDict):
@@ -137,6 +138,15 @@ class Board:
             if one["step"] == "invited" or (one["step"] == "absent" and when > one["since"]):
                 self.silo(name, "connected", one["words"])  # why it was absent is news until it does something
 
+    def twice(self, found: Mapping[str, float]) -> None:
+        """Note the silos of which two services run at once, and since when."""
+        with self._lock:
+            now = {name: found.get(name) for name in self.status["silos"]}
+            if any(self.status["silos"][name]["twice"] != since for name, since in now.items()):
+                for name, since in now.items():
+                    self.status["silos"][name]["twice"] = since
+                self.write()
+
     def write(self) -> None:
         """Write the board."""
         with self._lock:
@@ -177,6 +187,7 @@ def _invited() -> SiloStatus:
         "seen": None,
         "skew": None,
         "amity": None,
+        "twice": None,
     }
 
 
@@ -188,4 +199,6 @@ def read_status(folder: Path) -> Status | None:
     if not isinstance(content, dict) or not {"phase", "silos", "written"} <= content.keys():
         raise InputError(f"{folder / FILE} is no status of a run: remove it, the server writes it anew")
     status: Status = content  # type: ignore[assignment]
+    for silo in status["silos"].values():
+        silo.setdefault("twice", None)  # a version before did not know of it
     return status

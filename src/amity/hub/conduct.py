@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -35,6 +36,7 @@ from amity.hub import requests
 from amity.hub.accounts import Audited
 from amity.hub.board import Board, new_status, read_status
 from amity.hub.gathering import gather
+from amity.hub.presence import twice
 from amity.hub.recording import Journal
 from amity.hub.run_file import model_of
 from amity.hub.runs import run_of
@@ -58,7 +60,7 @@ def conduct(hub: Path, name: str, network: Network) -> None:
     )
     status["jobs"] += 1
     accounts = Audited(network, hub)
-    with Board(folder, status) as board, Watcher(board, network, contract.invited) as watcher:
+    with Board(folder, status) as board, Watcher(board, network, contract.invited, partial(twice, hub)) as watcher:
         try:
             _Conducted(folder, contract, document, accounts, board, watcher).go()
         except requests.Stop:
@@ -83,7 +85,7 @@ class _Conducted:
     """One run under way."""
 
     def __init__(
-        self, folder: Path, contract: RunContract, document: str, network: Network, board: Board, watcher: Watcher
+        self, folder: Path, contract: RunContract, document: str, network: Audited, board: Board, watcher: Watcher
     ) -> None:
         self._folder = folder
         self._contract = contract
@@ -106,7 +108,7 @@ class _Conducted:
 
     def _run(self, roster: Roster, run: Run, plan: Plan, found: Found | None, journal: Journal) -> None:
         contract, names = self._contract, [member.name for member in roster.members]
-        events = Stream(journal.listen)
+        events = Stream(journal.listen, self._note)
         carrier = self._carrier(roster, names, events)
         server = ServerSide(
             plan,
@@ -157,6 +159,12 @@ class _Conducted:
             notice=self._watcher.notice,
             pause=self._pause,
         )
+
+    def _note(self, event: Event) -> None:
+        """Put on the board, and into the audit, which silo cannot go on with the others, and why."""
+        if event.what == "aside" and event.silo is not None:
+            self._board.silo(event.silo, "absent", event.words)
+            self._network.set_aside(self._contract.name, event.round, event.silo, event.words)
 
     def _pause(self, seconds: float) -> None:
         """Wait for a silo, unless somebody does not want to: what is asked of a run does not wait for one."""
@@ -230,6 +238,10 @@ def shortfall(contract: RunContract, board: Board) -> str:
         if silos[name]["rounds"] < contract.least_rounds
     ]
     told = ("finished", "left", "declined", "invited")  # to the others nobody has said that the run is over
-    away = [f"{name} has not got the end of the run" for name in contract.invited if silos[name]["step"] not in told]
+    away = [
+        f"{name} has not got the end of the run" + (f" ({silos[name]['words']})" if silos[name]["words"] else "")
+        for name in contract.invited
+        if silos[name]["step"] not in told
+    ]
     left = [f"{name} has left" for name in contract.invited if silos[name]["step"] == "left"]
     return "; ".join([*few, *away, *left])

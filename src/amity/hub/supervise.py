@@ -5,7 +5,7 @@ and goes on where the last one was: no round is trained twice. Silos that come b
 of a round. After as many failures as the contract allows a run is given up, with an account of the last one.
 
 A silo works for one run at a time, so that runs with a silo in common go one after the other, the older first. Two at
-once would each get hold of some silos, and wait for the rest for ever.
+once would each get hold of some silos, and wait for the rest for ever. Runs without one in common go on side by side.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Protocol
 from amity.errors import AmityError, InputError, LostWorker
 from amity.hub import requests
 from amity.hub.board import OVER, Board, Phase
+from amity.hub.presence import twice
 from amity.hub.runs import HubRun, run_names, run_of
 
 LOOKS = 2
@@ -134,12 +135,10 @@ class Supervisor:
         there = [name for name in wanted if name in connected]
         needed = len(wanted) if contract.policy == "wait" else min(contract.quorum, len(wanted))
         missing = [name for name in wanted if name not in connected]
-        before = [
-            other.name for other in others if other.job["id"] is not None and set(wanted) & set(other.job["silos"])
-        ]
+        before = [other for other in others if other.job["id"] is not None and set(wanted) & set(other.job["silos"])]
         words = [f"waiting for {', '.join(missing)} to connect"] if missing else []
-        self._tell(run.name, f"run {run.name}: {words[0]}" if missing else "")
-        words += [f"waiting for the end of run {before[0]}"] if before else []
+        words += [_behind(before[0], wanted)] if before else []
+        self._tell(run.name, f"run {run.name}: {'; '.join(words)}" if words else "")
         self._note(run, connected, "queued", "; ".join(words))
         if before:
             return
@@ -234,6 +233,7 @@ class Supervisor:
                 board.silo(name, "connected")
             elif name not in connected and silo["step"] not in ("invited", "left", "finished"):
                 board.silo(name, "absent", silo["words"] or "it is not connected")
+        board.twice(twice(self._hub))
         board.phase(phase, words)
 
     def _tell(self, about: str, words: str) -> None:
@@ -242,6 +242,17 @@ class Supervisor:
             self._told[about] = words
             if words:
                 self._say(words)
+
+
+def _behind(other: HubRun, wanted: Sequence[str]) -> str:
+    """Say that a run waits for another one, why that one has its silos, and what that one waits for itself."""
+    silos = other.status["silos"]
+    common = [name for name in wanted if name in other.job["silos"]]
+    words = f"waiting for the end of run {other.name}, which has {', '.join(common)}"
+    undecided = [name for name, silo in silos.items() if silo["step"] == "declined"]
+    if other.status["phase"] == "gathering" and undecided:
+        words += f" and itself waits for {', '.join(undecided)} to approve it; approve it there, or stop it"
+    return words
 
 
 def _nth(number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -39,10 +39,14 @@ class Network(Transport, Protocol):
 class Watcher:
     """Keeps the board's rows of silos. Used as a context: a thread looks for signs of life."""
 
-    def __init__(self, board: Board, network: Network, names: Sequence[str]) -> None:
+    def __init__(
+        self, board: Board, network: Network, names: Sequence[str], twice: Callable[[], Mapping[str, float]] = dict
+    ) -> None:
+        """`twice` says which silos run twice, and since when."""
         self._board = board
         self._network = network
         self._names = names
+        self._twice = twice
         self._over = threading.Event()
 
     def __enter__(self) -> Watcher:
@@ -80,6 +84,7 @@ class Watcher:
         while not self._over.wait(LOOKS):
             for name in self._names:
                 self._look_at(name)
+            self._board.twice(self._twice())
 
     def _look_at(self, name: str) -> None:
         sign = self._network.sign(name)

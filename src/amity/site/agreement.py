@@ -50,6 +50,10 @@ class Agreed(NamedTuple):
         """The same before anybody joined after this silo: all begin so, whenever they hear of the others."""
         return self._replace(joined=self.joined[: max(0, self.silo + 1 - len(self.roster))])
 
+    def is_about(self, document: str) -> bool:
+        """Whether a document is the one that was agreed to, with the same signature."""
+        return from_json(document) == self.signed
+
     def continues(self, before: Agreed) -> bool:
         """Whether this is what was agreed to before, with newcomers at most."""
         same = (self.contract, self.silo, self.roster) == (before.contract, before.silo, before.roster)

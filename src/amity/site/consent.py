@@ -10,6 +10,7 @@ from amity.errors import InputError
 from amity.federation.approvals import offer, read_approvals, settle
 from amity.federation.policy import Decision, decide
 from amity.federation.run_contract import RunContract, Signed, to_json, verify
+from amity.site import agreement
 from amity.site.config import Site
 
 _log = logging.getLogger("amity.site")
@@ -28,8 +29,12 @@ def root_certificate(site: Site) -> bytes:
 
 
 def opened(site: Site, run: str, document: str, root: bytes) -> Signed:
-    """The contract in a document: verified, about this run, for this silo, and one that this version can keep to."""
-    signed = verify(document, root, datetime.now(UTC))
+    """The contract in a document: verified, about this run, for this silo, and one that this version can keep to.
+
+    The certificate of its signer may end while a run goes on that was agreed to here.
+    """
+    agreed = agreement.load(site, run)
+    signed = verify(document, root, datetime.now(UTC), known=agreed is not None and agreed.is_about(document))
     contract = signed.contract
     if contract.name != run:
         raise InputError(f"a message of run {run!r} brings the contract of {contract.name!r}: look at who sends it")

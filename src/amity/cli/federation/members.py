@@ -109,8 +109,10 @@ def renew_command(
     from amity.engines.flare.kits.members import renew
 
     if who in ("server", "admin"):
-        renew_own(hub, who)
+        moved = renew_own(hub, who)
         print(f"{hub / who} has a new certificate: it counts from the next start on.")
+        if moved:
+            print("The server has moved, as consortium.toml says: renew every silo, for they dial the old address.")
         return
     asked = _read_request(Path(who), told) if who.endswith(".request") else None
     name = asked.name if asked else who

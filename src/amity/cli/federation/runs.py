@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +56,7 @@ def submit_command(
         print(in_words(contract))
         if not typer.confirm("Sign this and put it to the silos?"):
             raise typer.Exit(1)
-    run = add_run(hub, sign(contract, *signing_key(hub)))
+    run = add_run(hub, sign(contract, *signing_key(hub), datetime.now(UTC)))
     print(f"run {run.name} is in {run.folder}: each silo that is invited has to approve it")
     if not detach:
         _follow(hub, run)
@@ -70,6 +70,7 @@ def status_command(
     as_json: Annotated[bool, typer.Option("--json", help="all that is known, for programs")] = False,
 ) -> None:
     """Show how runs stand, and each silo by itself: approved, connected, training, absent since when and why."""
+    from amity.hub.presence import TWICE, twice
     from amity.hub.runs import run_of, runs_of
 
     runs = runs_of(hub) if name is None else [run_of(hub, name)]
@@ -81,6 +82,8 @@ def status_command(
         print(f"{hub} has no run yet: amity federation submit RUN.toml --hub {hub}")
     for run in runs:
         print("\n".join(lines_of(run.status)))
+    for silo, since in twice(hub).items():
+        print(f"silo {silo} runs twice since {_clock(since)}: {TWICE}")
 
 
 def stop_command(name: RunName, hub: Hub) -> None:
@@ -136,6 +139,8 @@ def lines_of(status: Status, now: float | None = None) -> list[str]:
         part = f"  {name}: {silo['step']} since {_clock(silo['since'])}, took part in {silo['rounds']} rounds"
         if silo["seen"] is not None and silo["step"] not in ("finished", "left"):
             part += f", last sign of life {_span(now - silo['seen'])} ago"
+        if silo["twice"] is not None:
+            part += ", its kit runs twice"
         if silo["skew"] is not None and abs(silo["skew"]) > 5:
             part += f", its clock is off by {silo['skew']:+.0f} s"
         lines.append(part + (f": {silo['words']}" if silo["words"] else ""))
@@ -172,6 +177,8 @@ def _brief(status: Status) -> list[str]:
     words = f": {status['words']}" if status["words"] else ""
     lines = [f"{status['phase']}{words}", f"round {status['round']} of {status['rounds']} is done"]
     for name, silo in status["silos"].items():
+        if silo["twice"] is not None:
+            lines.append(f"{name} runs twice: its kit was started in two places, stop one")
         if silo["step"] in ("absent", "declined", "left"):
             lines.append(f"{name} is {silo['step']}: {silo['words'] or 'no reason known'}")
     return lines

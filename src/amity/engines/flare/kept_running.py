@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from amity.errors import InputError
+from amity.site.session import REMOVED
 
 WAITS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds before it is started again, after so many ends in a row."""
@@ -100,5 +101,5 @@ def reason(line: str) -> str:
     """The last line of FLARE's process in words that say who can do something about it."""
     words = re.sub(r"^[\w.]*(Error|Exception): ", "", line).removeprefix("error:client_registration ").strip()
     if words.startswith("Client ") and words.endswith(" is disabled"):
-        return "the server refuses it, since it is no member any more: ask the coordinator"
+        return REMOVED
     return words[:200]

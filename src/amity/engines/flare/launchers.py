@@ -1,6 +1,8 @@
 """Launchers of job processes that start a killed one again, so that it rejoins its job: FLARE's own end the job.
 
 A process that ends by itself, with whatever it has to say, is left alone; so is one that FLARE has told to end.
+
+A launcher is the one part of ours in a site's own FLARE process. So it also brings what is said with heartbeats.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from nvflare.apis.job_launcher_spec import JobHandleSpec, JobReturnCode
 from nvflare.app_common.job_launcher.client_process_launcher import ClientProcessJobLauncher
 from nvflare.app_common.job_launcher.process_launcher import ProcessHandle
 from nvflare.app_common.job_launcher.server_process_launcher import ServerProcessJobLauncher
+
+from amity.engines.flare.greetings import ServerGreetings, SiloGreetings
 
 RESTARTS = 20
 """How often the process of one job is started again."""
@@ -64,12 +68,28 @@ class Restarting(JobHandleSpec):  # type: ignore[misc]  # FLARE has no types
 class ServerJobLauncher(ServerProcessJobLauncher):  # type: ignore[misc]
     """Starts the server's process of a job."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._greetings = ServerGreetings()
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        super().handle_event(event_type, fl_ctx)
+        self._greetings.handle(event_type, fl_ctx)
+
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> JobHandleSpec:
         return Restarting(lambda: super(ServerJobLauncher, self).launch_job(job_meta, fl_ctx))
 
 
 class SiloJobLauncher(ClientProcessJobLauncher):  # type: ignore[misc]
     """Starts a silo's process of a job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._greetings = SiloGreetings()
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        super().handle_event(event_type, fl_ctx)
+        self._greetings.handle(event_type, fl_ctx)
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> JobHandleSpec:
         return Restarting(lambda: super(SiloJobLauncher, self).launch_job(job_meta, fl_ctx))

@@ -9,6 +9,7 @@ from pathlib import Path
 from amity.engines.flare.jobs import Jobs
 from amity.engines.flare.kept_running import KeptRunning
 from amity.engines.flare.kits import server_command
+from amity.hub.doubles import Doubles
 from amity.hub.supervise import Supervisor
 
 EVERY = 2.0
@@ -19,6 +20,7 @@ def serve_hub(hub: Path, say: Callable[[str], None], until: Callable[[], bool] =
     """Serve a consortium until interrupted, or until `until` says so."""
     command, environment = server_command(hub)
     network = KeptRunning(command, environment, hub / "server.err", say)
+    doubles = Doubles(hub, say)
     with Jobs(hub) as jobs:
         known: tuple[int, Supervisor] | None = None
         try:
@@ -28,6 +30,7 @@ def serve_hub(hub: Path, say: Callable[[str], None], until: Callable[[], bool] =
                     if known is None or known[0] != network.pid:  # which knows nothing of the jobs of the one before
                         known = network.pid, Supervisor(hub, jobs, say=say)
                     known[1].look()
+                doubles.look()
                 time.sleep(EVERY)
         finally:
             jobs.close()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -127,7 +128,7 @@ class Trial:
         file = self.folder / f"{name}.toml"
         file.write_text(run_file(run, name, self.silos, terms))
         contract = contract_of_file(file, CONSORTIUM, self.names)
-        return add_run(self.hub, sign(contract, *signing_key(self.hub)))
+        return add_run(self.hub, sign(contract, *signing_key(self.hub), datetime.now(UTC)))
 
     def wait(self, run: HubRun, seconds: float = 300.0, look: Callable[[Status], None] = lambda status: None) -> Status:
         """Wait until a run is over; how it stands then comes back."""

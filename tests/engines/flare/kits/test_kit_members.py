@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from signed_contracts import CONTRACT
 
 from amity.engines.flare.kits import members, resources, root_certificate, signing_key
 from amity.engines.flare.kits.certificates import fingerprint, is_issued_by, load_certificate, load_key, public_key
-from amity.engines.flare.kits.hub import renew_own
+from amity.engines.flare.kits.hub import check_address, renew_own
 from amity.engines.flare.kits.live import tell_server
 from amity.engines.flare.kits.members import admit, remove, renew
 from amity.engines.flare.kits.request import read_request
@@ -118,6 +119,26 @@ def test_our_own_kits_are_renewed(place: Path, kit: str, file: str) -> None:
     assert is_issued_by(second, load_certificate(root_certificate(place / "hub")))
 
 
+def test_a_server_that_moves(place: Path) -> None:
+    hub = place / "hub"
+    check_address(hub)
+    file = hub / "consortium.toml"
+    file.write_text(re.sub(r"port = \d+", "port = 4321", file.read_text()))
+    with pytest.raises(InputError, match="port 4321, .*fed_server.json says otherwise: .*renew server"):
+        check_address(hub)
+    before = files(hub)
+    assert not renew_own(hub, "admin")
+    assert changes(before, files(hub)) == {str(hub / "admin" / "startup" / "client.crt")}
+    assert renew_own(hub, "server") and not renew_own(hub, "server")
+    check_address(hub)
+    for kit in ("server", "admin"):
+        assert "4321" in (hub / kit / "startup" / f"fed_{kit}.json").read_text()
+    (place / "n.admission").write_text(renew(hub, "north"))
+    complete(place / "north", "north", place / "n.admission")
+    known = json.loads((place / "north" / "kit" / "startup" / "fed_client.json").read_text())
+    assert known["servers"][0]["service"]["target"].endswith(":4321")
+
+
 def test_a_name_is_given_once(place: Path) -> None:
     with pytest.raises(InputError, match="north was admitted on"):
         admit(place / "hub", read_request(place / "north" / "north.request"))
@@ -190,7 +211,7 @@ def test_the_key_that_signs_runs(made: Path) -> None:
 def test_silos_trust_what_the_coordinator_signs_and_nothing_a_silo_does(made: Path) -> None:
     contract, now = replace(CONTRACT, consortium="hearts"), datetime.now(UTC)
     root = root_certificate(made / "south")
-    assert verify(to_json(sign(contract, *signing_key(made / "hub"))), root, now).contract == contract
+    assert verify(to_json(sign(contract, *signing_key(made / "hub"), now)), root, now).contract == contract
     silo = (made / "north" / "key.pem").read_bytes(), (made / "north" / "kit" / "startup" / "client.crt").read_bytes()
     with pytest.raises(RefusedContract):
-        verify(to_json(sign(contract, *silo)), root, now)
+        verify(to_json(sign(contract, *silo, now)), root, now)

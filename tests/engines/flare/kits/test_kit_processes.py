@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -143,3 +144,15 @@ def test_a_unit_for_systemd(made: Path, kind: str, folder: str) -> None:
     assert shlex.split(lines["ExecStart"])[1:] == ["-m", "amity", "federation", kind, str(made / folder)]
     assert lines["User"] == (made / folder).owner()
     assert lines["UMask"] == "0077" and int(lines["TasksMax"]) > 2000
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+@pytest.mark.parametrize(("kind", "folder"), [("server", "hub"), ("silo", "north")])
+def test_systemd_finds_nothing_wrong_with_a_unit(made: Path, kind: str, folder: str, tmp_path: Path) -> None:
+    file = tmp_path / f"amity-{kind}.service"
+    file.write_text(systemd_unit("server" if kind == "server" else "silo", made / folder))
+    done = subprocess.run(["systemd-analyze", "verify", str(file)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and file.name not in done.stderr, done.stderr
+    file.write_text(file.read_text().replace("KillMode=mixed", "KillMode=mixd"))
+    done = subprocess.run(["systemd-analyze", "verify", str(file)], capture_output=True, text=True, timeout=60)
+    assert file.name in done.stderr, "it does look"

@@ -1,7 +1,8 @@
 """Keys, certificates and kits of a consortium: who is a member, and how their FLARE processes are started.
 
     HUB/   consortium.toml  ca/ root key and certificate  server/ and admin/ kits  members/ who was admitted  runs/
-    SITE/  silo.toml  key.pem  NAME.request  kit/
+           presence.json who is heard of
+    SITE/  silo.toml  key.pem  NAME.request  kit/  session.json what the service last heard
 
 A silo makes its own key, which never leaves it, and sends a request (`request.py`); the coordinator answers with an
 admission (`admission.py`); the silo makes its kit from it (`site.py`). No private key travels, and adding a silo

@@ -26,7 +26,8 @@ def check_dates(place: Path) -> None:
         begins, ends = one.not_valid_before_utc, one.not_valid_after_utc
         if now < begins:
             raise InputError(
-                f"the certificate of {what} begins on {begins:%Y-%m-%d}, it is {now:%Y-%m-%d}: set the clock"
+                f"the certificate of {what} begins on {begins:%Y-%m-%d %H:%M} UTC, it is {now:%Y-%m-%d %H:%M}: "
+                "set the clock"
             )
         if now > ends:
             raise InputError(f"the certificate of {what} has ended on {ends:%Y-%m-%d %H:%M} UTC: {_REMEDIES[what]}")

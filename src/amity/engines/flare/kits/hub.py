@@ -21,7 +21,7 @@ from amity.engines.flare.kits.certificates import (
     public_key,
 )
 from amity.engines.flare.kits.consortium import FILE, Consortium, is_loopback, read_consortium
-from amity.engines.flare.kits.files import check_place, read, write
+from amity.engines.flare.kits.files import check_place, read, read_json, write, write_json
 from amity.engines.flare.kits.places import address_of, admin_user_of
 from amity.engines.flare.kits.workspace import ROOT_CERTIFICATE, Startup, write_kit
 from amity.errors import DamagedFile, InputError
@@ -56,13 +56,45 @@ def load_root(hub: Path) -> Root:
         raise DamagedFile(f"{hub / 'ca'} does not hold the root's key and certificate ({error})") from error
 
 
-def renew_own(hub: Path, kit: str) -> None:
-    """Give the server's or the coordinator's kit a new certificate for the same key; nothing else changes."""
+def renew_own(hub: Path, kit: str) -> bool:
+    """Give the server's or the coordinator's kit a new certificate for the same key.
+
+    Nothing else changes, unless consortium.toml has another address: renewing the server's kit puts that into both, and
+    whether it did comes back.
+    """
     consortium, root = read_consortium(hub / FILE), load_root(hub)
     file = hub / kit / "startup" / ("server" if kit == "server" else "client")
     key = load_key(read(file.with_suffix(".key"))).public_key()
     subject, hosts = (_server(consortium), _hosts(consortium)) if kit == "server" else (_admin(consortium), ())
     write(file.with_suffix(".crt"), pem(issue(root, subject, key, consortium.valid_days, hosts)))
+    moved = _moved(hub, consortium) if kit == "server" else {}
+    for place, table in moved.items():
+        write_json(place, table)
+    return bool(moved)
+
+
+def check_address(hub: Path) -> None:
+    """Refuse a hub whose consortium.toml was changed after its kits were made: the server would listen elsewhere."""
+    consortium = read_consortium(hub / FILE)
+    for place in _moved(hub, consortium):
+        raise InputError(
+            f"{hub / FILE} says that the server is at {consortium.host}, port {consortium.port}, {place} says otherwise"
+            ": take that back, or `amity federation renew server`, then renew every silo, for they dial the old address"
+        )
+
+
+def _moved(hub: Path, consortium: Consortium) -> dict[Path, resources.Table]:
+    """Return the files of kits that have another address than consortium.toml, with what they should hold."""
+    at, seen = address_of(consortium), _seen_by_admin(consortium)
+    files = {kit: hub / kit / "startup" / f"fed_{kit}.json" for kit in ("server", "admin")}
+    known = {kit: read_json(file) for kit, file in files.items()}
+    (server,) = known["server"]["servers"]
+    service = {**server["service"], "target": f"{at['host']}:{at['port']}"}
+    wanted = {
+        "server": {**known["server"], "servers": [{**server, "service": service, "admin_port": at["port"]}]},
+        "admin": {**known["admin"], "admin": {**known["admin"]["admin"], "host": seen["host"], "port": seen["port"]}},
+    }
+    return {files[kit]: table for kit, table in wanted.items() if table != known[kit]}
 
 
 def _fill(hub: Path, consortium: Consortium, description: bytes) -> Root:
@@ -97,16 +129,19 @@ def _write_server(kit: Path, consortium: Consortium, root: Root) -> None:
 def _write_admin(kit: Path, consortium: Consortium, root: Root) -> None:
     key = new_key()
     certificate = issue(root, _admin(consortium), key.public_key(), consortium.valid_days)
-    at = address_of(consortium)
-    if not is_loopback(at["host"]):
-        at = {**at, "host": "127.0.0.1"}  # the coordinator's commands run beside the server, whatever its name outside
     startup: Startup = {
-        "fed_admin.json": resources.fed_admin(at, admin_user_of(consortium)),
+        "fed_admin.json": resources.fed_admin(_seen_by_admin(consortium), admin_user_of(consortium)),
         "client.key": key_pem(key),
         "client.crt": pem(certificate),
         ROOT_CERTIFICATE: pem(root.certificate),
     }
     write_kit(kit, startup, {"resources.json": resources.admin_resources()})
+
+
+def _seen_by_admin(consortium: Consortium) -> resources.Address:
+    """Return where the coordinator's commands, which run beside the server, find it, whatever its name outside."""
+    at = address_of(consortium)
+    return at if is_loopback(at["host"]) else {**at, "host": "127.0.0.1"}
 
 
 def _server(consortium: Consortium) -> Subject:

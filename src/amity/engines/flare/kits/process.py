@@ -21,6 +21,7 @@ from types import FrameType
 from amity.engines.flare.kits.consortium import is_loopback
 from amity.engines.flare.kits.dates import check_dates
 from amity.engines.flare.kits.files import read_json
+from amity.engines.flare.kits.hub import check_address
 from amity.engines.flare.kits.lock import hold
 from amity.engines.flare.kits.places import Kind, check_hub, check_site, silo_name
 from amity.errors import AmityError, InputError
@@ -44,6 +45,7 @@ def main(kind: Kind, folder: Path) -> None:
         check_key(place / key)
         check_dates(place)
         if kind == "server":
+            check_address(place)
             check_port(kit)
         signal.signal(signal.SIGTERM, end_with_jobs)
         end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
