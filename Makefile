@@ -57,11 +57,13 @@ demo-federation: setup  ## a server and three silos as processes on this machine
 
 # One thread per worker: two workers with a thread pool each would fight over the cores. Slipcover counts lines by
 # rewriting them once, not by tracing every one: the suite takes a few percent longer, not half as long again.
-# Tests that start a Ray cluster run by themselves, uncounted: Ray and slipcover in one process end it.
+# Tests that start a Ray cluster run by themselves, uncounted: Ray and slipcover in one process end it. So do those in a
+# browser, whose event loop would be in the way of others.
 test: setup  ## run the fast test suite and count the lines it reaches (long reference runs: .venv/bin/pytest -m slow)
 	OMP_NUM_THREADS=1 $(BIN)/python -m slipcover --source src/amity --json --out $(COVERED) \
-	    -m pytest -n 2 --dist loadgroup -m "not slow and not ray"
+	    -m pytest -n 2 --dist loadgroup -m "not slow and not ray and not browser"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "ray and not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "browser and not slow"
 	@$(BIN)/python -m slipcover --merge $(COVERED) --out $(COVERED) --skip-covered --fail-under $(FLOOR) || \
 	    { echo "coverage: the tests must reach $(FLOOR) % of the lines of src/amity"; exit 1; }
 

@@ -7,10 +7,14 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 torch.set_num_threads(1)
 
@@ -46,6 +50,25 @@ def as_many_threads_as_before() -> Iterator[None]:
     left = torch.get_num_threads()
     torch.set_num_threads(1)
     assert left == 1, f"this test leaves torch with {left} threads"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """One browser for all tests that look at pages.
+
+    They run in a process of their own (`make test`): Playwright's event loop would be in the way of others'.
+    """
+    from report.browsing import started
+
+    with started() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -14,11 +14,35 @@ import amity
 ROOT = Path(amity.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-HEAVY = ("matplotlib", "mlflow", "nvflare", "optuna", "pandas", "plotly", "ray", "sklearn", "tensorboard")
+HEAVY = (
+    "matplotlib",
+    "mlflow",
+    "nvflare",
+    "optuna",
+    "pandas",
+    "plotly",
+    "ray",
+    "sklearn",
+    "starlette",
+    "tensorboard",
+    "uvicorn",
+)
 
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
 OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process", "site"}
-OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "tracking", "trials", "tuning"}
+OUTER |= {
+    "comparison",
+    "repeats",
+    "result",
+    "logs",
+    "testing",
+    "checks",
+    "tracking",
+    "trials",
+    "tuning",
+    "watch",
+    "worth",
+}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #
@@ -34,6 +58,7 @@ ALLOWED = {
     "free_memory": {"errors"},
     "logs": {"errors"},
     "statistics": {"metric"},
+    "worth": {"statistics"},
     "learn": {"contract", "errors", "metric"},
     "methods": {"contract", "errors", "config", "learn"},
     "models": {"contract", "errors", "config"},
@@ -45,10 +70,11 @@ FORBIDDEN = {
     "methods": {"engines", "federation"} | OUTER,
     "federation": {"methods", "engines"} | OUTER,
     "engines": {"methods"} | OUTER,
-    "hub": {"engines", "engines/flare", "data", "cli", "api", "running"},
-    "site": {"engines/flare", "hub", "cli"},
-    "record": {"methods", "engines", "data", "cli", "api", "running"},
-    "report": {"methods", "engines", "data", "cli", "api", "running"},
+    "hub": {"engines", "engines/flare", "data", "cli", "api", "running", "watch"},
+    "site": {"engines/flare", "hub", "cli", "watch"},
+    "record": {"methods", "engines", "data", "cli", "api", "running", "watch"},
+    "report": {"methods", "engines", "data", "cli", "api", "running", "watch"},
+    "watch": {"engines/flare", "cli", "api", "running"},  # it reads what others have written, and starts nothing
 }
 MEETING_PLACES = {"api", "prepare", "resolve", "running", "silo_process"}  # where methods, federation and engines meet
 MEETING_PLACES |= {"checks"}  # look at silos and hubs from outside

@@ -19,8 +19,10 @@ import amity
 from amity.contract import InputError
 from amity.data import Silos
 from amity.metric import METRICS
+from amity.prepare import prepare
 from amity.record import scores_of
 from amity.report.table import headings, p_values, rows
+from amity.site.results import train_alone
 
 
 def outputs(result: amity.Result, name: str, x: np.ndarray) -> np.ndarray:
@@ -142,6 +144,18 @@ def test_validation_errors_are_in_the_labels_own_unit() -> None:
         said = result.model(silo.name)(silo.val.x)[:, 0].detach().double()
         errors.append(math.sqrt(float((said - silo.val.y).square().mean())))
     assert result.lines[0]["val"] == pytest.approx(np.mean(errors), rel=1e-5)
+
+
+def test_a_silo_that_trains_alone_keeps_its_round_with_the_least_error(tmp_path: Path) -> None:
+    """As a federation of that silo alone does."""
+    run = quick("separate", metric="rmse", model="mlr", val_fraction=0.4, rounds=8, lr=0.8, optimizer="adam")
+    silos = amity.own_silos({"north": made(0, 100.0)}, classes=0)
+    result = amity.run(run, silos)
+    vals = known(line["val"] for line in result.lines)
+    assert vals[result.round - 1] == min(vals) < max(vals)
+    ready = prepare(run, silos)
+    alone = train_alone(ready.plan, 0, ready.silos.silos[0], run.rounds, tmp_path)
+    assert alone.round == result.round
 
 
 def test_tables_put_the_lowest_error_first(tmp_path: Path) -> None:

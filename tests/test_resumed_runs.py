@@ -26,8 +26,9 @@ from listening import recorded, run_ready
 import amity
 from amity import record
 from amity.prepare import prepare
-from amity.report import figures, write_report
-from amity.report.series import series_of
+from amity.report import write_report
+from amity.report.figures import tables
+from amity.report.view import view_of
 
 
 @pytest.mark.parametrize("every", ["auto", 0, 2])
@@ -96,8 +97,8 @@ def test_seldom_evaluated_runs_are_the_same_runs(tmp_path: Path) -> None:
     best = max((seldom.lines[at] for at in (1, 3, 4)), key=lambda line: known([line["mean"]]))
     assert (seldom.bmta, seldom.summary["best_on_test_round"]) == (best["mean"], best["round"])
     assert seldom.summary["last"] == often.summary["last"]
-    (curve, _) = figures.curves(series_of([amity.record.read(tmp_path / "run")]))["data"]
-    assert curve["x"] == [2, 4, 5] and None not in curve["y"]
+    _, *curve = tables.curves(view_of([amity.record.read(tmp_path / "run")]), lambda course: course["mean"])
+    assert [row[0] for row in curve] == [2, 4, 5] and all(row[1] is not None for row in curve)
 
 
 def test_a_finished_run_gives_its_models_again(tmp_path: Path) -> None:

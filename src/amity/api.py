@@ -17,14 +17,14 @@ from typing import NamedTuple, TypedDict, Unpack, overload
 
 from amity import record
 from amity.comparison import Comparison
-from amity.config.run import Run, checked_seeds, seed_directory
+from amity.config.run import ALONE, ALONE_FOLDER, REFERENCES, Run, checked_seeds, seed_directory
 from amity.contract import InputError, Method
 from amity.data import Silos
 from amity.data.sets.fetch import Notify as Fetching
 from amity.federation.events import Listener, silent
 from amity.prepare import Prepared, prepare, silos_of
 from amity.repeats import Repeats
-from amity.resolve import Builds
+from amity.resolve import Builds, alone_of
 from amity.result import Result
 from amity.running import Note, check_target, run_prepared, shared_cluster
 
@@ -37,6 +37,7 @@ class Job(NamedTuple):
 
     run: Run
     out: Path | None
+    alone: bool = False  # whether it is the run in which every silo trains alone, beside that of a method
 
 
 class Asked(TypedDict, total=False):
@@ -58,6 +59,7 @@ def run(
     out: str | Path | None = None,
     method: Method | None = None,
     seeds: None = None,
+    alone: bool = False,
     **how: Unpack[Asked],
 ) -> Result: ...
 @overload
@@ -68,6 +70,7 @@ def run(
     out: str | Path | None = None,
     method: Method | None = None,
     seeds: Iterable[int],
+    alone: bool = False,
     **how: Unpack[Asked],
 ) -> Repeats: ...
 def run(
@@ -77,13 +80,17 @@ def run(
     out: str | Path | None = None,
     method: Method | None = None,
     seeds: Iterable[int] | None = None,
+    alone: bool = False,
     **how: Unpack[Asked],
 ) -> Result | Repeats:
     """Run a method on a federation; every silo's personal model comes back.
 
     `silos`: your own federation, else the one that `run.data` and `run.setting` name. `method`: your own. `seeds`: run
     it once with each of these in place of the run's own seed, in `seed-0`, `seed-1`, ... of `out`; what comes back has
-    the mean and deviation over them, and each result. Both `run` and `compare` also take
+    the mean and deviation over them, and each result. `alone`: let every silo train alone as well, with the same
+    options (in `alone` of `out`), so that `worth` of the result says for whom joining was worth it. The command line
+    does so by itself; a program that calls `run` a hundred times would pay for what it may have already. Both `run` and
+    `compare` also take
 
         model      a function that builds your nn.Module, or a module whose weights everybody starts from
         out        a directory for the record, the models and the report; without one nothing is kept on disk
@@ -99,18 +106,29 @@ def run(
     """
     _check(run)
     target = _path(out)
+    alone = alone and run.method not in REFERENCES
+    each: list[int | None] = [None] if seeds is None else list(checked_seeds(seeds))
+    jobs = []
+    for seed in each:
+        one = run if seed is None else replace(run, seed=seed)
+        jobs.append(Job(one, _place(target, seed)))
+        if alone:
+            folder = None if target is None else target / ALONE_FOLDER
+            jobs.append(Job(alone_of(one, method), _place(folder, seed), alone=True))
+    found = run_all(jobs, silos, method=method, **how)
+    results = [replace(a, alone=b) for a, b in zip(found[::2], found[1::2], strict=True)] if alone else found
     if seeds is None:
-        (result,) = run_all([Job(run, target)], silos, method=method, **how)
-        return result
-    jobs = [
-        Job(replace(run, seed=seed), None if target is None else seed_directory(target, seed))
-        for seed in checked_seeds(seeds)
-    ]
-    results = run_all(jobs, silos, method=method, **how)
-    repeats = Repeats({job.run.seed: result for job, result in zip(jobs, results, strict=True)})
+        return results[0]
+    repeats = Repeats({result.summary["seed"]: result for result in results})
     if target is not None:
-        record.write_results(target, {repeats.summary["method"]: [result.summary for result in results]})
+        summaries = {repeats.summary["method"]: [result.summary for result in results]}
+        record.write_results(target, summaries, worth=[repeats.worth] if alone else [])
     return repeats
+
+
+def _place(folder: Path | None, seed: int | None) -> Path | None:
+    """Return the directory of a run in a folder: that folder, or the one of its seed."""
+    return folder if folder is None or seed is None else seed_directory(folder, seed)
 
 
 def compare(
@@ -120,13 +138,14 @@ def compare(
     seeds: Iterable[int] | None = None,
     out: str | Path | None = None,
     report: bool = True,
+    alone: bool = False,
     **how: Unpack[Asked],
 ) -> Comparison:
     """Run several methods on the same federation, with one seed or several; what comes back tells them apart.
 
     It prints as the table that `amity compare` shows, with means, deviations and paired tests. With `out`, each run has
-    a directory there, and `results.json` and (unless `report` is false) `report.html` lie beside them. All else is as
-    in `run`.
+    a directory there, and `results.json` and (unless `report` is false) `report.html` lie beside them. `alone`: add
+    `separate` with the options of the first run, where it is not among the methods. All else is as in `run`.
 
     >>> base = {"data": "digits", "clients": 4, "rounds": 1, "epochs": 1}
     >>> both = amity.compare([amity.Run("separate", **base), amity.Run("fedavg", **base)])
@@ -140,15 +159,15 @@ def compare(
     names = [one.method for one in runs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"compare needs different methods, got {twice} more than once: leave one out")
+    if alone and ALONE not in names and not set(names) <= set(REFERENCES):
+        runs = [*runs, alone_of(runs[0])]
     target = _path(out)
     each: list[int | None] = [None] if seeds is None else list(checked_seeds(seeds))
     jobs = []
     for seed in each:
         for one in runs:
             place = None if target is None else target / one.method
-            if seed is not None:
-                one, place = replace(one, seed=seed), None if place is None else seed_directory(place, seed)
-            jobs.append(Job(one, place))
+            jobs.append(Job(one if seed is None else replace(one, seed=seed), _place(place, seed)))
     comparison = Comparison(run_all(jobs, silos, **how))
     if target is not None:
         comparison.write(target, report=report)
@@ -202,7 +221,7 @@ def run_each(
             of_seed = list(same)
             with shows.fetching() as notify:
                 own = silos_of(of_seed[0].run, data_dir, notify) if silos is None else silos
-            ready = [prepare(job.run, own, model=model, method=method) for job in of_seed]
+            ready = [prepare(job.run, own, model=model, method=None if job.alone else method) for job in of_seed]
             for job, prepared in zip(of_seed, ready, strict=True):
                 if resume and job.out is not None:
                     check_target(prepared, job.out)

@@ -15,8 +15,10 @@ from amity.repeats import Repeats
 from amity.report import compare_table, table_width, write_report
 from amity.report.series import series_of
 from amity.report.table import p_values
+from amity.report.view_worth import worth_of
 from amity.result import Result
 from amity.statistics import RankTest
+from amity.worth.contents import WorthView
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +57,17 @@ class Comparison:
         names = [one.name for one in series_of(self.records)]
         return None if found is None else dict(zip(names, found, strict=True))
 
+    @property
+    def worth(self) -> list[WorthView]:
+        """Whether joining was worth it, by method, the one that a report leads with first; empty without `separate`."""
+        return worth_of(series_of(self.records))[0]
+
     def write(self, folder: Path, *, report: bool = True) -> Path | None:
         """Write `results.json`, for programs, and `report.html`, for people; where that lies comes back."""
         page = write_report(self.records, folder / "report.html") if report else None
         if len(self.runs) > 1:
             summaries = {one.name: [run.results for run in one.runs] for one in series_of(self.records)}
-            record.write_results(folder, summaries, self.tests)
+            record.write_results(folder, summaries, self.tests, self.worth)
         return page
 
     def __str__(self) -> str:

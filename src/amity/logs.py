@@ -70,10 +70,10 @@ def log_event(event: Event) -> None:
     logger = logging.getLogger(f"{NAME}.events")
     level = logging.DEBUG if event.what in _QUIET else logging.WARNING if event.what in _LOUD else logging.INFO
     if logger.isEnabledFor(level):
-        logger.log(level, "%s", _told(event))
+        logger.log(level, "%s", told(event))
 
 
-def _told(event: Event) -> str:
+def told(event: Event) -> str:
     """Return an event as a line: "round 3, trained, silo-01, 2 of 5, 840 bytes, 0.120 s: words"."""
     parts = [f"round {event.round}" if event.round else "", event.what, event.silo or ""]
     if event.done is not None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from amity import record, statistics
 from amity.errors import InputError
+from amity.report.view_worth import worth_beside
 from amity.statistics import Seeds
+from amity.worth.contents import WorthView
 
 if TYPE_CHECKING:
     from amity.result import Result
@@ -55,6 +57,13 @@ class Repeats:
     def summary(self) -> record.MethodResults:
         """Every number over seeds, as `results.json` has it."""
         return record.over_seeds([result.summary for result in self.results.values()])
+
+    @property
+    def worth(self) -> WorthView:
+        """Whether joining was worth it, over all seeds; needs runs with `alone=True`."""
+        results = self.results.values()
+        alone = [None if one.alone is None else one.alone.record for one in results]
+        return worth_beside(*(one.record for one in results), *alone)
 
     def _over(self, number: Callable[[Result], float]) -> Seeds:
         return statistics.over_seeds([number(result) for result in self.results.values()])

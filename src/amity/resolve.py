@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from amity import methods, models
-from amity.config.run import Run
+from amity.config.run import ALONE, Run
 from amity.contract import InputError, Method, Particular, Solver, Validating
 from amity.federation.plan import Member, Plan, federation_of
 from amity.learn.task import Task
@@ -72,6 +72,18 @@ def resolve(
     )
     fed = federation_of(roster, run.rounds, run.seed)
     return Resolved(resolved, Plan(built, task, fed, solver, resolved.who))
+
+
+def alone_of(run: Run, method: Method | None = None) -> Run:
+    """The run to measure this one by: every silo trains alone, with the same options.
+
+    Its solver is that of `separate`, as in every comparison. A rate or momentum that was given belongs to the method's
+    own optimiser, which is then taken with it. Nobody is absent from its own training: all silos train in every round.
+    """
+    optimizer = run.optimizer
+    if optimizer == "auto" and (run.lr != "auto" or run.momentum != "auto"):
+        optimizer = method_of(run, method)[1].solver.optimizer
+    return replace(run, method=ALONE, settings={}, optimizer=optimizer, participation=1.0, drop=0.0)
 
 
 def method_of(run: Run, method: Method | None = None) -> tuple[str, Method]:

@@ -15,6 +15,8 @@ from amity.contract import InputError, Model, Scale
 from amity.learn.task import Task
 from amity.metric import METRICS, Metric
 from amity.record import Line, Record, Summary, scores_of
+from amity.report.view_worth import worth_beside
+from amity.worth.contents import WorthView
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,7 @@ class Result:
     _models: dict[str, Model]
     _clouds: dict[str, Model]
     _scales: dict[str, Scale]
+    alone: Result | None = None  # what every silo reached alone, where that was asked for
 
     @property
     def summary(self) -> Summary:
@@ -97,6 +100,11 @@ class Result:
         """
         found = scores_of(self.lines[self.round - 1])
         return dict(zip(self._models, map(_number, found or ()), strict=True))
+
+    @property
+    def worth(self) -> WorthView:
+        """Whether joining was worth it, for each silo and for all together; needs a run with `alone=True`."""
+        return worth_beside(self.record, None if self.alone is None else self.alone.record)
 
     def __str__(self) -> str:
         told, metric = self.summary, self.metric

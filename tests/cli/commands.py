@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,6 +78,16 @@ def refused(said: Said, *needed: str) -> None:
     assert said.out == ""
     for words in needed:
         assert words in said.err
+
+
+def without_alone(words: Sequence[str]) -> list[str]:
+    """Return a command that trains no silo alone beside its methods, unless it says so itself.
+
+    That phase has tests of its own (test_cli_alone.py); elsewhere it would double the time.
+    """
+    command = next((word for word in words if word in ("run", "compare", "report", "federation")), None)
+    trains = command in ("run", "compare") and not {"--alone", "--no-alone"} & set(words)
+    return [*words, *(["--no-alone"] if trains else [])]
 
 
 def with_tiny(command: str) -> list[str]:

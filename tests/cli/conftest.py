@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli import commands
 from cli.commands import Amity, Said
 
 from amity import Run, run
@@ -20,7 +21,7 @@ def amity(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def call(*words: str | Path) -> Said:
-        monkeypatch.setattr(sys, "argv", ["amity", *map(str, words)])
+        monkeypatch.setattr(sys, "argv", ["amity", *commands.without_alone([str(word) for word in words])])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             cli.main()

@@ -59,3 +59,21 @@ def test_report_of_runs_and_of_a_comparison(amity: Amity, tmp_path: Path, finish
     assert "separate" not in amity("report", "one").out
     assert tree(tmp_path, but="report.html").keys() == {*before, "elsewhere", "elsewhere/one.html"}
     assert {name: content for name, content in tree(tmp_path).items() if name in before} == before
+
+
+def test_a_report_with_every_figure_as_a_file(amity: Amity, tmp_path: Path, finished: Path) -> None:
+    said = amity("report", finished, "--figures", "pictures")
+    worked(said)
+    files = {path.name for path in (tmp_path / "pictures").iterdir()}
+    for name in (
+        "silos",
+        "traffic",
+        "weights-pfedatt",
+        "ties-pfedatt",
+        "curves-mean",
+        "silo-lines-pfedatt",
+        "holdings",
+    ):
+        assert {f"{name}.csv", f"{name}.png", f"{name}.pdf"} <= files
+    assert f"figures: {len(files)} files in pictures" in said.out
+    refused(amity("report", finished, "--figures", "report.html"), "figures go into a directory")

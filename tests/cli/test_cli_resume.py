@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from cli.commands import TINY, Amity, lines, models, refused, summary, tree, with_tiny, worked
+from cli.commands import TINY, Amity, lines, models, refused, summary, tree, with_tiny, without_alone, worked
 
 from amity import Run, record
 from amity.cli import running
@@ -115,7 +115,7 @@ def test_what_is_said_after_ctrl_c_continues_the_run(
     amity: Amity, monkeypatch: pytest.MonkeyPatch, given: str, tmp_path: Path
 ) -> None:
     """Where --out was left to us too; and with --resume alone the run goes on as it was begun."""
-    words = with_tiny(f"{given} --batch 7 --lr 0.02")
+    words = with_tiny(f"{given} --no-alone --batch 7 --lr 0.02")
     with monkeypatch.context() as patch:
         patch.setattr(running, "shown", interrupting("recorded", 1))
         said = amity(*words)
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_a_real_process_cleanly(amity: Amity, tmp_path: Path) -> Non
     words = with_tiny("run heurfedamp --clients 4 --rounds 16 --epochs 4")
     # Installed anew: a shell may have started us with SIGINT ignored, which children inherit.
     program = "import signal as s; s.signal(s.SIGINT, s.default_int_handler); import amity.__main__ as a; a.main()"
-    command = [sys.executable, "-c", program, *words, "--out", "a"]
+    command = [sys.executable, "-c", program, *without_alone(words), "--out", "a"]
     written = tmp_path / "a" / "rounds.jsonl"
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:

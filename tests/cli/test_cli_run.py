@@ -238,3 +238,22 @@ def test_the_setting_of_a_run_may_have_options_and_propose_who_takes_part(amity:
     assert len(json.loads((tmp_path / "half" / "rounds.jsonl").read_text().splitlines()[0])["took_part"]) == 10
     worked(amity("run", "pooled", "--setting", "many:alpha=1", *tiny, "--out", "pooled"))
     assert tomllib.loads((tmp_path / "pooled" / "config.toml").read_text())["participation"] == 1
+
+
+def test_a_run_is_scored_by_the_metric_that_is_named(amity: Amity, tmp_path: Path) -> None:
+    said = amity("run", "separate", *TINY, "--metric", "balanced", "--class-weights", "balanced", "--out", "here")
+    worked(said)
+    assert "Delivered balanced %" in said.out and "best mean test balanced accuracy" in said.out
+    assert "(balanced accuracy)" in said.err
+    here = tmp_path / "here"
+    assert (config(here)["metric"], config(here)["class_weights"]) == ("balanced_accuracy", "balanced")
+    assert summary(here)["score"] == "balanced_accuracy" and summary(here)["bmta"] is None
+    assert all("balanced_accuracy" in line and "accuracy" in line["metrics"] for line in lines(here))
+    words = [event.words for event in record.read(here).events if event.what == "recorded"]
+    assert len(words) == 2 and all(text.endswith("(balanced accuracy)") for text in words)
+
+
+def test_a_metric_that_does_not_fit_is_one_line_and_nothing_is_written(amity: Amity, tmp_path: Path) -> None:
+    refused(amity("run", "separate", *TINY, "--metric", "r2", "--out", "here"), "metric r2 is for quantities")
+    refused(amity("run", "separate", *TINY, "--metric", "roc", "--out", "here"), "metric to be one of auto, accuracy")
+    assert not (tmp_path / "here").exists()

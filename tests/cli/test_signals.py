@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli.commands import without_alone
 
 from amity import record
 from amity.cli import app as cli
 from amity.cli.signals import ONE_EVENT, stopping
 
 LONG_RUN = (
-    "run heurfedamp --data synthetic --setting iid --clients 4 --model mlr --rounds 16 --epochs 4 --workers 1 --out a"
+    "run heurfedamp --data synthetic --setting iid --clients 4 --model mlr --rounds 16 --epochs 4 --workers 1 "
+    "--no-alone --out a"
 )
 SHORT_RUN = (
     "run fedamp --data synthetic --setting iid --clients 2 --model mlr --rounds 2 --epochs 1 --workers 1 --out a"
@@ -38,7 +40,7 @@ c.main()
 
 
 def begin(words: str, cwd: Path, before: str = "", **streams: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PROGRAM.format(before), *words.split()]
+    command = [sys.executable, "-c", PROGRAM.format(before), *without_alone(words.split())]
     return subprocess.Popen(command, cwd=cwd, text=True, **streams)
 
 
@@ -55,7 +57,7 @@ def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None
 
 def call(words: str, monkeypatch: pytest.MonkeyPatch, cwd: Path) -> int:
     monkeypatch.chdir(cwd)
-    monkeypatch.setattr(sys, "argv", ["amity", *shlex.split(words)])
+    monkeypatch.setattr(sys, "argv", ["amity", *without_alone(shlex.split(words))])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert isinstance(ended.value.code, int)

@@ -397,7 +397,9 @@ def test_a_cluster_that_has_ended_no_longer_listens_to_sigterm() -> None:
 
 def begun_on_ray(folder: Path, rounds: int) -> tuple[subprocess.Popen[str], int, Path]:
     """A run of the command line that is busy, its raylet, and the folder of its cluster."""
-    words = f"run fedamp --data digits --clients 6 --rounds {rounds} --epochs 5 --workers 2 --engine ray".split()
+    words = (
+        f"run fedamp --data digits --clients 6 --rounds {rounds} --epochs 5 --workers 2 --engine ray --no-alone".split()
+    )
     command = [sys.executable, "-m", "amity", *words, "--checkpoint-every", "2", "--out", str(folder / "run")]
     run = subprocess.Popen(command, env=outside(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (folder / "run" / "checkpoint").exists():
@@ -456,6 +458,7 @@ def test_a_cluster_that_breaks_down_is_told_of_and_leaves_nothing_behind(victim:
         "6",
         "--epochs",
         "5",
+        "--no-alone",
     ]
     for name, more in (("run", ["--resume"]), ("whole", [])):
         command = [*words, "--rounds", "60", "--engine", "loop", "--checkpoint-every", "2", *more]

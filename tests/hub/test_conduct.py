@@ -13,6 +13,7 @@ import pytest
 from networks import Killed, Pauses, check_equal, trial_of
 
 import amity
+from amity import record
 from amity.federation.messages import Commit, Describe, Finish, Message, Train
 from amity.federation.transport import Away
 from amity.hub import requests
@@ -86,6 +87,25 @@ def test_validation_data_choose_the_round_to_deliver(method: str, tmp_path: Path
     wanted = trial.simulated()
     assert trial.record.results["delivered_round"] == wanted.summary["delivered_round"]
     trial.check_models(wanted)
+
+
+@pytest.mark.parametrize("method", ["fedamp", "fedavg-ft"])
+def test_server_and_silos_agree_in_metric_and_class_weights(method: str, tmp_path: Path) -> None:
+    """Models, the round that validation data choose and all scores are the simulator's."""
+    trial = trial_of(tmp_path, method, metric="balanced", class_weights="balanced", val_fraction=0.2)
+    with trial.network() as network:
+        trial.conduct(network)
+    assert trial.phase == "ended", trial.status["words"]
+    wanted = trial.simulated()
+    trial.check_models(wanted)
+    for line, same in zip(trial.record.lines, wanted.lines, strict=True):
+        assert record.scores_of(line) == record.scores_of(same) != record.scores_of(line, "accuracy")
+        assert record.scores_of(line, "accuracy") == record.scores_of(same, "accuracy")
+        assert (line["mean"], line["worst"], line["val"]) == (same["mean"], same["worst"], same["val"])
+    told = trial.record.results
+    assert (told["score"], told["delivered_round"]) == ("balanced_accuracy", wanted.round)
+    usual = trial_of(tmp_path / "usual", method, metric="balanced", val_fraction=0.2).simulated()
+    assert usual.lines[-1]["loss"] != wanted.lines[-1]["loss"]
 
 
 def test_the_record_is_read_reported_and_has_no_models(tmp_path: Path) -> None:

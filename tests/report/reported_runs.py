@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -13,6 +12,7 @@ from amity.contract import Score
 from amity.federation.messages import measured
 from amity.federation.reports import Progress, Round
 from amity.record import Manifest, Record, Recorder, read
+from amity.report.contents import View
 from amity.report.series import series_of
 
 EVIL = "<img src=x onerror=alert(1)></script>"
@@ -61,7 +61,7 @@ def a_run(
 
 
 class Page(HTMLParser):
-    """The elements, the text outside scripts, and the figures of a report."""
+    """The elements of a page, the text outside scripts, and the view that it draws."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Page(HTMLParser):
         self.text = ""
         self.feed(path.read_text(encoding="utf-8"))
         self.close()
-        self.figures: list[dict[str, Any]] = json.loads(self.scripts[0])
+        self.view: View = json.loads(self.scripts[0])
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)

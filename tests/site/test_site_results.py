@@ -26,10 +26,10 @@ from amity.resolve import method_of, resolve
 from amity.site import keeping
 from amity.site.config import Site, load_site
 from amity.site.model_file import read_facts
-from amity.site.paired import Difference
 from amity.site.predict import predict, write_csv
 from amity.site.results import finish, finish_due, train_alone
-from amity.site.verdict import judged
+from amity.worth.judgement import judged
+from amity.worth.paired import Difference
 
 FORM = DataForm((2,), ("ill", "well"), ("pressure", "sugar"))
 RUN = amity.Run("heurfedamp", rounds=3, epochs=2, seed=1)

@@ -24,6 +24,7 @@ from amity.cli.settings import settings_command
 from amity.cli.signals import stopping
 from amity.cli.streams import keep_streams
 from amity.cli.tune import tune_command
+from amity.cli.watch import watch_command
 
 app = typer.Typer(
     cls=CommandGroups,
@@ -50,6 +51,7 @@ app.command("run", cls=UsualOptions)(run_command)
 app.command("compare", cls=UsualOptions)(compare_command)
 app.command("tune", cls=UsualOptions)(tune_command)
 app.command("report")(report_command)
+app.command("watch")(watch_command)
 app.command("methods")(methods_command)
 app.add_typer(data.app, name="data")
 app.command("datasets", help="List the data sets (as `amity data list`).")(data.list_command)

@@ -8,6 +8,7 @@ import typer
 
 from amity.cli import plan, running
 from amity.cli.flags import (
+    Alone,
     Config,
     DataDir,
     Force,
@@ -20,7 +21,8 @@ from amity.cli.flags import (
     with_run_options,
 )
 from amity.cli.progress import begin
-from amity.config.run import seed_directory
+from amity.cli.watch import Watch
+from amity.config.run import ALONE, REFERENCES, seed_directory
 from amity.errors import InputError
 
 
@@ -38,10 +40,14 @@ def compare_command(
     force: Force = False,
     data_dir: DataDir = None,
     seeds: Seeds = None,
+    alone: Alone = True,
+    watch: Watch = False,
     log: Log = None,
     given: dict[str, str],
 ) -> None:
     """Run several methods on the same federation; prints a table, writes the runs and report.html.
+
+    Every silo also trains alone (`separate`), so that the report can say for whom joining is worth it.
 
     --set key=value goes to every method that knows the key; --set METHOD.key=value to one, also for its lr,
     lr_decay, optimizer, momentum, batch and epochs.
@@ -55,7 +61,8 @@ def compare_command(
     begin(f"comparing {', '.join(names)}")
     each = plan.flags_of_each_seed(seeds, given, file)
     target = plan.target_of(directory, lambda: plan.runs_of(names, given, file, settings or [])[0], "compare", each)
-    for name in names:
+    alone = alone and ALONE not in names and not set(names) <= set(REFERENCES)
+    for name in [*names, *([ALONE] if alone else [])]:
         plan.check_seeds(target / name, each, resume=resume)
     planned = []
     for seed, flags in each:
@@ -63,4 +70,8 @@ def compare_command(
         begun = {name: plan.config_of(None, place) for name, place in places.items()} if resume else {}
         runs = plan.runs_of(names, flags, file, settings or [], plan.agreed(begun))
         planned += list(zip(runs, places.values(), strict=True))
-    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, log=log or ())
+        if alone:
+            beside = target / ALONE if seed is None else seed_directory(target / ALONE, seed)
+            own = plan.config_of(None, beside) if resume else {}
+            planned.append((plan.alone_run(runs[0], flags, file, {**begun, ALONE: own}), beside))
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, watch=watch, log=log or ())

@@ -34,6 +34,13 @@ Seeds = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="replace the run that --out holds")]
+Alone = Annotated[
+    bool,
+    typer.Option(
+        "--alone/--no-alone",
+        help="also let every silo train alone, to find out whether joining is worth it for each",
+    ),
+]
 Log = Annotated[
     list[str] | None,
     typer.Option(

@@ -6,11 +6,12 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from amity.config.options import fields_of, names_of, parse, unknown
-from amity.config.run import Run, checked_seeds, read_config, seeds_of
+from amity.config.run import ALONE, Run, checked_seeds, read_config, seeds_of
 from amity.errors import InputError
 
 LONG = 200  # bytes of a directory's name; most file systems allow 255
@@ -90,6 +91,23 @@ def agreed(own: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     common = {key: value for key, value in shared.items() if key not in private}
     private |= set(PER_METHOD)
     return {name: {**common, **{k: v for k, v in config.items() if k in private}} for name, config in own.items()}
+
+
+def alone_run(
+    beside: Run, flags: Mapping[str, str], file: Mapping[str, Any], begun: Mapping[str, Mapping[str, Any]]
+) -> Run:
+    """Return the run in which every silo trains alone, beside that of a method, with what all methods are given.
+
+    `begun`: the configurations of the runs that are resumed, of this one and of those beside it. It goes on for as many
+    rounds as they do.
+    """
+    from amity.resolve import alone_of
+
+    shared = {key: value for key, value in file.items() if key != "set"}
+    own = begun.get(ALONE) or agreed(begun).get(ALONE, {})
+    (run,) = runs_of([ALONE], flags, shared, [], {ALONE: own})
+    rounds = max(run.rounds, beside.rounds)
+    return alone_of(replace(run, method=beside.method, settings=beside.settings, rounds=rounds))
 
 
 def runs_of(

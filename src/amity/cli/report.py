@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from amity.cli.flags import with_log_options
+from amity.config.run import ALONE_FOLDER
 from amity.errors import InputError
 
 if TYPE_CHECKING:
     from amity.record import Record
+    from amity.report.contents import View, WorthView
 
 out = Console()
 
@@ -28,10 +30,33 @@ def report_command(
         list[str], typer.Argument(metavar="DIR...", help="of runs or comparisons", show_default=False)
     ],
     directory: Annotated[str, typer.Option("--out", metavar="FILE", help="file to write")] = "report.html",
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="also write all that the page shows, for programs")
+    ] = None,
+    figures: Annotated[
+        str | None, typer.Option("--figures", metavar="DIR", help="also write every figure as PNG, PDF and CSV")
+    ] = None,
 ) -> None:
-    """Make the table and report.html from run directories."""
-    found = [path for name in directories for path in run_directories(Path(name))]
-    report([read_run(path) for path in found], Path(directory))
+    """Make the table and report.html from run directories; says for whom joining was worth it."""
+    if figures is not None:
+        from amity.report.figures.writing import refuse_file
+
+        refuse_file(Path(figures))
+    found = dict.fromkeys(path for name in directories for path in run_directories(Path(name)))
+    view = report([read_run(path) for path in found], Path(directory), None if json is None else Path(json))
+    if figures is not None:
+        write_pictures(view, Path(figures))
+
+
+def write_pictures(view: View, folder: Path) -> None:
+    """Write every figure of a view to a folder, and say how many files that were and what is missing."""
+    from amity.report.figures import write_figures
+
+    written = write_figures(view, folder)
+    _log.info("wrote %d files to %s", len(written.paths), folder)
+    out.print(f"figures: {len(written.paths)} files in {escape(str(folder))}", highlight=False, soft_wrap=True)
+    if written.missing:
+        out.print(f"note: {escape(written.missing)}", highlight=False, soft_wrap=True)
 
 
 def read_run(path: Path) -> Record:
@@ -42,14 +67,20 @@ def read_run(path: Path) -> Record:
     return record.read(path)
 
 
-def report(records: Sequence[Record], path: Path) -> None:
-    """Write the page, print the table and say where the page lies."""
-    from amity.report import write_report
+def report(records: Sequence[Record], path: Path, json: Path | None = None) -> View:
+    """Write the page, print the table and the verdicts, and say where the page lies; gives back all that it shows."""
+    from amity.report.page import write_report_page
+    from amity.report.view import view_of, write_view
 
-    written = write_report(records, path)  # first: a record that cannot be read shows here
+    view = view_of(records)  # first: a record that cannot be read shows here
+    written = write_report_page(view, path)
     _log.info("wrote %s", written)
+    if json is not None:
+        _log.info("wrote %s", write_view(view, json))
     table(records)
+    verdicts(view)
     out.print(f"report: {escape(str(written))}", highlight=False, soft_wrap=True)
+    return view
 
 
 def table(records: Sequence[Record]) -> None:
@@ -60,7 +91,17 @@ def table(records: Sequence[Record]) -> None:
     Console(width=max(out.width, table_width(found))).print(found)  # a file has no width; a terminal wraps the rest
 
 
-def write_results(records: Sequence[Record], target: Path) -> None:
+def verdicts(view: View) -> None:
+    """Print whether joining was worth it with the method that the report leads with, where that can be said."""
+    from amity.report.verdict_table import verdict_table
+
+    if view["worth"]:
+        found = verdict_table(view["worth"][0])
+        width = out.width if out.is_terminal else 10_000  # a file has no width
+        Console(width=width).print(found, highlight=False)
+
+
+def write_results(records: Sequence[Record], target: Path, worth: Sequence[WorthView]) -> None:
     """Write the numbers of a comparison, or of several seeds, for programs."""
     from amity import record
     from amity.report.series import series_of
@@ -69,16 +110,16 @@ def write_results(records: Sequence[Record], target: Path) -> None:
     series, tests = series_of(records), p_values(records)
     summaries = {one.name: [run.results for run in one.runs] for one in series}
     named = None if tests is None else {one.name: p for one, p in zip(series, tests, strict=True)}
-    record.write_results(target, summaries, named)
+    record.write_results(target, summaries, named, worth)
     _log.info("wrote the results of %d runs to %s", len(records), target)
 
 
 def run_directories(path: Path) -> list[Path]:
-    """Return the directory itself, or those of the runs inside a comparison's."""
+    """Return the directory itself, with the run alone inside it, or those of the runs inside a comparison's."""
     from amity import record
 
     if record.holds_run(path):
-        return [path]
+        return [path, *([alone] if record.holds_run(alone := path / ALONE_FOLDER) else [])]
     children = sorted(child for child in path.iterdir() if child.is_dir()) if path.is_dir() else []
     inside = [run for child in children for run in (child, *sorted(child.glob("seed-*"))) if record.holds_run(run)]
     if not inside:

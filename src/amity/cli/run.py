@@ -9,6 +9,7 @@ import typer
 
 from amity.cli import plan, running
 from amity.cli.flags import (
+    Alone,
     Config,
     DataDir,
     Force,
@@ -21,7 +22,8 @@ from amity.cli.flags import (
     with_run_options,
 )
 from amity.cli.progress import begin
-from amity.config.run import seed_directory
+from amity.cli.watch import Watch
+from amity.config.run import ALONE, ALONE_FOLDER, REFERENCES, seed_directory
 from amity.errors import InputError
 
 
@@ -39,10 +41,15 @@ def run_command(
     force: Force = False,
     data_dir: DataDir = None,
     seeds: Seeds = None,
+    alone: Alone = True,
+    watch: Watch = False,
     log: Log = None,
     given: dict[str, str],
 ) -> None:
-    """Run one method; writes a run directory with its models, record and report."""
+    """Run one method, and every silo alone beside it; writes a run directory with models, record and report.
+
+    The report says for each silo whether joining was worth it. Its run alone lies in OUT/alone.
+    """
     file = plan.config_of(config)
     known = plan.config_of(None, Path(directory)) if directory is not None and resume else {}
     name = method or file.get("method") or known.get("method")
@@ -59,4 +66,8 @@ def run_command(
         if name != own.get("method", name):
             raise InputError(f"{place} has method = {own['method']!r}, got {name!r}: resume with the same method")
         planned.append((plan.runs_of([name], flags, file, settings or [], {name: own})[0], place))
-    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, log=log or ())
+        if alone and name not in REFERENCES:
+            beside = target / ALONE_FOLDER if seed is None else seed_directory(target / ALONE_FOLDER, seed)
+            begun = {name: own, ALONE: plan.config_of(None, beside) if resume else {}}
+            planned.append((plan.alone_run(planned[-1][0], flags, file, begun), beside))
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, watch=watch, log=log or ())

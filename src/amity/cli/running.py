@@ -16,6 +16,7 @@ from rich.markup import escape
 from amity import logs
 from amity.cli import report
 from amity.cli.progress import err, note, shown, shown_fetching
+from amity.cli.watch import served
 from amity.config.run import Run
 from amity.federation.events import Listener, Stream
 from amity.tracking.registry import check_trackers
@@ -31,10 +32,27 @@ _log = logging.getLogger("amity.cli")
 
 
 def run_all(
-    plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None, log: Sequence[str] = ()
+    plan: Plan,
+    target: Path,
+    *,
+    resume: bool,
+    force: bool,
+    data_dir: str | None,
+    watch: bool,
+    log: Sequence[str] = (),
 ) -> None:
-    """Run all that was planned, showing how it goes on and logging it to trackers; then report."""
+    """Run all that was planned, showing how it goes on, with `watch` on a live page too; then report.
+
+    `log`: trackers that hear of every round.
+    """
     trackers = check_trackers(log)
+    with served([place for _, place in plan], wanted=watch):
+        _run_all(plan, target, resume=resume, force=force, data_dir=data_dir, trackers=trackers)
+
+
+def _run_all(
+    plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None, trackers: Sequence[str]
+) -> None:
     from amity import api
 
     logs.log_torch()
@@ -45,9 +63,9 @@ def run_all(
         shows = api.Shows(watch=watch, fetching=shown_fetching, prepared=_told, stopped=_stopped)
         results = api.run_each(jobs, resume=resume, force=force, data_dir=data_dir, note=note, shows=shows)
         records = [result.record for result in results]  # and not the models of all
-        report.report(records, page)
+        view = report.report(records, page)
     if len(records) > 1:
-        report.write_results(records, target)
+        report.write_results(records, target, view["worth"])
 
 
 def _tracked(plan: Plan, trackers: Sequence[str], page: Path, until: ExitStack) -> Watch:

@@ -16,6 +16,15 @@ from amity.config.options import check, fields_of, option, unknown
 from amity.errors import InputError
 from amity.metric import MetricWord
 
+ALONE = "separate"
+"""The method in which every silo trains alone: what joining is measured by."""
+
+REFERENCES = (ALONE, "pooled")
+"""Methods that are there to compare with: nobody joins anything in them."""
+
+ALONE_FOLDER = "alone"
+"""The folder of a run directory that holds the run in which every silo trains alone."""
+
 MANY = 10**6
 """The largest number of rounds or epochs that is taken for a number and not for a slip of the hand."""
 

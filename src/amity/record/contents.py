@@ -16,6 +16,8 @@ null in a file. Further keys are allowed everywhere, so that older versions can 
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from amity.worth.contents import WorthView
+
 Config = dict[str, Any]
 """The options of a run as `config.toml` has them: their names, types and ranges stand with `amity.config.run.Run`."""
 
@@ -221,6 +223,7 @@ class Results(TypedDict):
 
     methods: dict[str, MethodResults]
     tests: dict[str, Comparison | None] | None
+    worth: NotRequired[list[WorthView]]  # was joining worth it, by method; where every silo trained alone as well
 
 
 class EventLine(TypedDict):

@@ -177,9 +177,11 @@ def weights_part(round: int, matrix: Array) -> bytes:
 
 def read_parts(path: Path, clients: int) -> dict[int, Array]:
     """Return weights by round, as far as they were written: a piece that a crash cut off is left out."""
-    if not path.exists():
-        return {}
+    return parts_of(load_bytes(path), clients) if path.exists() else {}
+
+
+def parts_of(content: bytes, clients: int) -> dict[int, Array]:
+    """Return the weights by round in a piece of `weights.part` that begins with an entry."""
     kind = _part_type(clients)
-    content = load_bytes(path)
     entries = np.frombuffer(content[: len(content) // kind.itemsize * kind.itemsize], dtype=kind).copy()
     return {int(entry["round"]): entry["weights"] for entry in entries}

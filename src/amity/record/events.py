@@ -1,8 +1,9 @@
 """The events of a run on disk, in `events.jsonl`: one JSON line for each, in the order in which they happened.
 
-Events tell how a run went, and nothing is computed from them. So they are buffered, and written when a round is
-recorded, when a checkpoint is saved and at the end: a killed process loses those of the round it was in. A checkpoint
-knows the length and the SHA-256 of the events up to its round; a resumed run keeps exactly these.
+Events tell how a run went, and nothing is computed from them. So they are buffered, and written a few times a second
+for whoever watches, when a round is recorded, when a checkpoint is saved and at the end: a killed process loses the
+last ones. A checkpoint knows the length and the SHA-256 of the events up to its round; a resumed run keeps exactly
+these.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -20,6 +23,9 @@ from amity.record.contents import EventLine, EventsPrefix
 from amity.record.files import load_bytes, parse_json, plain
 from amity.record.shapes import is_event
 from amity.record.sharing import allow, begin_file
+
+OFTEN = 0.2
+"""Seconds after which events do not wait for the end of their round: somebody may be watching a long one."""
 
 
 class EventLog:
@@ -33,6 +39,7 @@ class EventLog:
         self._on_disk = size
         self._waiting: list[bytes] = []
         self._starts: dict[int, EventsPrefix] = {}  # round -> all that came before its first event
+        self._flushed = time.monotonic()
         self._guard = threading.Lock()  # workers may report from threads of their own
 
     @classmethod
@@ -53,7 +60,7 @@ class EventLog:
         return cls(path), None if prefix is None else note
 
     def listen(self, event: Event) -> None:
-        """Take one event; it reaches the disk with the next `flush`."""
+        """Take one event; it reaches the disk with its round's first event, a moment later, or with `flush`."""
         text = _text_of(event)
         with self._guard:
             if event.round not in self._starts:
@@ -61,21 +68,28 @@ class EventLog:
             self._digest.update(text)
             self._size += len(text)
             self._waiting.append(text)
+            if event.what == "round" or time.monotonic() - self._flushed >= OFTEN:
+                with suppress(OSError):  # the end of the round tries again, and says so
+                    self._write()
 
     def flush(self) -> None:
         """Write the events that have come since the last time."""
         with self._guard:
-            if not self._waiting:
-                return
-            if not self._on_disk:
-                begin_file(self.path)
-                allow(self.path)
-            with self.path.open("r+b") as file:
-                file.seek(self._on_disk)
-                file.truncate()  # what an earlier attempt has left when the disk was full
-                file.writelines(self._waiting)
-            self._on_disk = self._size
-            self._waiting = []
+            self._write()
+
+    def _write(self) -> None:
+        self._flushed = time.monotonic()
+        if not self._waiting:
+            return
+        if not self._on_disk:
+            begin_file(self.path)
+            allow(self.path)
+        with self.path.open("r+b") as file:
+            file.seek(self._on_disk)
+            file.truncate()  # what an earlier attempt has left when the disk was full
+            file.writelines(self._waiting)
+        self._on_disk = self._size
+        self._waiting = []
 
     def until(self, round: int) -> EventsPrefix:
         """Return the length and the SHA-256 of the events that came before the first one of a later round."""
@@ -112,10 +126,11 @@ def read_events(path: Path, *, whole: bool) -> list[Event]:
     *raws, tail = load_bytes(path).split(b"\n")
     if tail and whole:
         raws.append(tail)
-    return [_event_of(raw, Path(f"{path} line {number}")) for number, raw in enumerate(raws, start=1)]
+    return [event_of(raw, Path(f"{path} line {number}")) for number, raw in enumerate(raws, start=1)]
 
 
-def _event_of(raw: bytes, where: Path) -> Event:
+def event_of(raw: bytes, where: Path) -> Event:
+    """Return the event that a whole line holds; `where` names it in errors."""
     line = parse_json(where, raw)
     if not is_event(line):
         raise DamagedFile(f"{where} is no event: the run's events cannot be read")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -27,17 +28,29 @@ def read_lines(path: Path, silos: int, written: Sums | None, *, must: bool) -> L
     checks: list[Check | None] = []
     for number, raw in enumerate([*raws, tail] if tail else raws, start=1):
         try:
-            line, check = _parsed(path, raw, number, _last(checks), must)
+            found, check = _parsed(path, raw, number, last_of(checks), must)
         except DamagedFile:
             if number > len(raws) or (number == len(raws) and not tail and not must):
                 break
             raise
-        if not is_line(line, silos) or line["round"] != number:
-            raise DamagedFile(f"{path} line {number} is not round {number}: the run cannot be read")
-        lines.append(line)
+        lines.append(_of_round(path, found, number, silos))
         checks.append(check)
     _compare(path, checks, written)
     return lines, checks
+
+
+def read_line(
+    path: Path, raw: bytes, number: int, before: Check, silos: int, *, must: bool
+) -> tuple[Line, Check | None]:
+    """Return the round that one whole line of the file holds, and its check. `before`: that of the line before."""
+    found, check = _parsed(path, raw, number, before, must)
+    return _of_round(path, found, number, silos), check
+
+
+def _of_round(path: Path, line: object, number: int, silos: int) -> Line:
+    if not is_line(line, silos) or line["round"] != number:
+        raise DamagedFile(f"{path} line {number} is not round {number}: the run cannot be read")
+    return line
 
 
 def _parsed(path: Path, raw: bytes, number: int, before: Check, must: bool) -> tuple[object, Check | None]:
@@ -50,7 +63,8 @@ def _parsed(path: Path, raw: bytes, number: int, before: Check, must: bool) -> t
     return line, check
 
 
-def _last(checks: list[Check | None]) -> Check:
+def last_of(checks: Sequence[Check | None]) -> Check:
+    """Return the check that the next line goes on from."""
     return checks[-1] or FIRST if checks else FIRST
 
 

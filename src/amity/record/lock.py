@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from amity.errors import InputError
@@ -13,6 +14,10 @@ except ImportError:  # Windows: nothing is locked there
     fcntl = None  # type: ignore[assignment]
 
 
+PATIENCE = 0.3
+"""Seconds that a writer waits: whoever asks whether a directory is `held` holds it for a moment."""
+
+
 class Lock:
     """A lock on an open directory, in no file: held until `release`, or until its process ends in whatever way."""
 
@@ -21,14 +26,15 @@ class Lock:
         if fcntl is None:
             return
         handle = os.open(path, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(handle)
-            if isinstance(error, BlockingIOError):
-                raise InputError(f"another process is writing {path}: wait for it or choose another --out") from None
-            return  # a file system that has no locks
-        self._handle = handle
+        until = time.monotonic() + PATIENCE
+        while (locked := _lock(handle)) is False and time.monotonic() < until:
+            time.sleep(0.02)
+        if locked:
+            self._handle = handle
+            return
+        os.close(handle)
+        if locked is False:
+            raise InputError(f"another process is writing {path}: wait for it or choose another --out")
 
     def release(self) -> None:
         """Let others write to the directory."""
@@ -38,3 +44,32 @@ class Lock:
 
     def __del__(self) -> None:
         self.release()
+
+
+def held(path: Path) -> bool | None:
+    """Return whether a process is writing to a run directory; None where that cannot be known."""
+    if fcntl is None:
+        return None
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        for _ in range(3):  # somebody else may be asking
+            if (locked := _lock(handle)) is not False:
+                break
+            time.sleep(0.002)
+    finally:
+        os.close(handle)
+    return None if locked is None else not locked
+
+
+def _lock(handle: int) -> bool | None:
+    """Lock an open directory, if nobody else does; None on a file system that has no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True

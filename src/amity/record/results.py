@@ -11,6 +11,7 @@ from amity.record.contents import Comparison, MethodResults, Number, OverSeeds, 
 from amity.record.files import replace, to_json, written_to
 from amity.record.sharing import make_folder
 from amity.statistics import RankTest
+from amity.worth.contents import WorthView
 
 RESULTS = "results.json"
 
@@ -39,16 +40,22 @@ def _over_seeds(values: list[float | None]) -> OverSeeds | None:
 
 
 def write_results(
-    folder: Path, methods: Mapping[str, Sequence[Summary]], tests: Mapping[str, RankTest | None] | None = None
+    folder: Path,
+    methods: Mapping[str, Sequence[Summary]],
+    tests: Mapping[str, RankTest | None] | None = None,
+    worth: Sequence[WorthView] = (),
 ) -> Results:
     """Write `results.json`: every method's numbers over its seeds, and how surely it differs from the best one.
 
     A test has its p-value, after Holm's correction, and the least that so many silos can give; null for the best.
+    `worth`: the verdicts on whether joining was worth it, where there are some.
     """
     content: Results = {
         "methods": {name: over_seeds(summaries) for name, summaries in methods.items()},
         "tests": None if tests is None else {name: _comparison(test) for name, test in tests.items()},
     }
+    if worth:
+        content["worth"] = list(worth)
     with written_to(folder):
         make_folder(folder)
         replace(folder / RESULTS, to_json(content, indent=1))

@@ -10,14 +10,36 @@ undefined is null. `VERSION` grows when a key changes its meaning; keys may be a
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Literal, TypedDict
+
+from amity.worth.contents import Judgement, SiloVerdict, WorthView
+
+__all__ = [
+    "VERSION",
+    "Alarm",
+    "CourseView",
+    "EventView",
+    "Judgement",
+    "Level",
+    "LiveRun",
+    "LiveSilo",
+    "LiveView",
+    "MethodView",
+    "OverSeeds",
+    "RunView",
+    "ScoreView",
+    "Scores",
+    "SiloVerdict",
+    "SiloView",
+    "View",
+    "WeightsView",
+    "WorthView",
+]
 
 VERSION = 1
 
 Scores = list[float | None]
 """A number for each silo, in the order of `View.silos`."""
-
-Judgement = Literal["gains", "better alone", "no clear difference", "cannot be compared"]
 
 Level = Literal["good", "remark", "warning"]
 
@@ -42,39 +64,6 @@ class SiloView(TypedDict):
     held: list[int] | None  # training examples by class
 
 
-class SiloVerdict(TypedDict):
-    """Whether joining was worth it for one silo: its personal model against its own model, trained alone."""
-
-    silo: str
-    examples: int | None  # to test on
-    alone: float | None
-    shared: float | None  # the global model's score, where there is one
-    personal: float | None
-    difference: float | None  # personal less alone, in points; positive: better
-    low: float | None  # the interval of the difference, over the silo's own test examples
-    high: float | None
-    judgement: Judgement
-    words: str  # "gains 4.2 points"
-    over_seeds: NotRequired[list[Judgement]]  # by seed, where there are several
-
-
-class WorthView(TypedDict):
-    """Whether joining was worth it with one method."""
-
-    method: str  # a name of `View.methods`
-    alone: str  # the run that it is compared with, a name of `View.methods`
-    shared: str | None  # the method whose global model is shown
-    silos: list[SiloVerdict]
-    gain: int  # how many silos have each judgement
-    lose: int
-    level: int
-    unknown: int
-    mean: float | None  # mean difference over silos, in points
-    words: str  # the answer in one sentence, for the top of the page
-    chance: str  # how many such verdicts chance alone would give, and whether there are more
-    rule: str  # how a verdict is reached, and how often it is wrong
-
-
 class OverSeeds(TypedDict):
     """A number over the seeds of a method."""
 
@@ -88,7 +77,7 @@ class MethodView(TypedDict):
     name: str  # told apart from all others
     method: str
     seeds: list[int]
-    numbers: dict[str, OverSeeds | None]  # delivered, worst, spread, last, best_on_test, block_score, seconds, bytes_*
+    numbers: dict[str, OverSeeds | None]  # every `Number` of a summary; bytes, not MB
     chosen_by: str | None  # how the delivered round was chosen: "validation" or "last round"
     metrics: dict[str, OverSeeds | None]  # beside the main score, of the delivered models
     cloud: OverSeeds | None  # mean score of what the server mixed for each silo
@@ -106,7 +95,8 @@ class CourseView(TypedDict):
     mean: Scores
     worst: Scores
     silos: list[Scores]  # [round][silo], empty lists for rounds without evaluation
-    loss: Scores  # mean training loss
+    loss: Scores  # mean training loss, where it was measured (--train-loss)
+    test_loss: Scores  # mean loss on test data
     bytes_up: list[int]
     bytes_down: list[int]
     seconds: list[float]
@@ -223,7 +213,7 @@ class View(TypedDict):
     silos: list[SiloView]
     notes: list[str]  # what to know about the data
     methods: list[MethodView]
-    table: dict[str, str]  # heading of each column of numbers that the table shows, in order
+    table: dict[str, str]  # heading of each number of `MethodView.numbers` that the table shows, in order; bytes as MB
     remarks: list[str]  # how to read the table
     worth: list[WorthView]  # by method, the one that the page leads with first; empty without `separate`
     why_no_worth: str  # what to do to get verdicts, where there are none

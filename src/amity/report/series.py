@@ -67,6 +67,13 @@ def series_of(records: Sequence[Record]) -> list[Series]:
     return [Series(name, tuple(runs)) for name, runs in zip(_names(found), found, strict=True)]
 
 
+def same_tests(runs: Sequence[Record]) -> bool:
+    """Return whether runs have the same silos with the same test data, as far as their records tell."""
+    same = {(tuple(run.silos), run.results["data"], run.results["setting"]) for run in runs}
+    tested = {run.facts.get("test_sha256") for run in runs} - {None}
+    return len(same) == 1 and len(tested) <= 1
+
+
 def _belongs(record: Record, runs: Sequence[Record]) -> bool:
     seeds = [run.results["seed"] for run in runs]
     if record.results["seed"] in seeds or record.results["method"] != runs[0].results["method"]:

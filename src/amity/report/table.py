@@ -16,7 +16,7 @@ from amity.errors import InputError
 from amity.metric import ACCURACY, METRICS, Metric
 from amity.record import Record, score_of
 from amity.record.contents import MainScore, Number
-from amity.report.series import Series, series_of
+from amity.report.series import Series, same_tests, series_of
 from amity.statistics import RankTest, Seeds
 
 MB = 1e6
@@ -131,9 +131,7 @@ def _comparable(series: Sequence[Series]) -> bool:
         return False
     for seed in series[0].seeds:
         runs = [run for one in series for run in one.runs if run.results["seed"] == seed]
-        same = {(tuple(run.silos), run.results["data"], run.results["setting"]) for run in runs}
-        tested = {run.facts.get("test_sha256") for run in runs} - {None}
-        if len(same) != 1 or len(tested) > 1:
+        if not same_tests(runs):
             return False
     return True
 

@@ -32,13 +32,15 @@ from amity.learn.threads import one_thread
 from amity.methods.separate import Separate
 from amity.record.files import load_json, plain, save_arrays, to_json
 from amity.record.files import replace as put
-from amity.site import agreement, ending, paired
+from amity.site import agreement, ending
 from amity.site.config import Site
 from amity.site.data import prepared
 from amity.site.ending import VERDICT
 from amity.site.keeping import KeptSilo, writing
 from amity.site.model_file import WEIGHTS, ModelFacts, read_facts, read_weights, write_weights
-from amity.site.verdict import Verdict, judged, report
+from amity.site.verdict import Verdict, report
+from amity.worth import paired
+from amity.worth.judgement import judged, with_training
 
 REPORT, ALONE, PREDICTIONS = "report.md", "alone.safetensors", "predictions.npz"
 
@@ -127,6 +129,7 @@ def _compared(
         difference = paired.of_outcomes(first, second)
     else:
         difference = paired.of_errors(first, second, truth * silo.scale.unit)
+    difference = with_training(difference, "accuracy" if task.classes else "r2")
     judgement, words = judged(difference)
     told = Verdict(
         run=facts["run"],

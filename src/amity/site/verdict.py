@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal, TypedDict
 
 from amity.learn.metrics import TITLES, UNITS
-from amity.site.paired import LEVEL, Difference
-
-Judgement = Literal["gains", "better alone", "no clear difference", "cannot be compared"]
+from amity.worth.contents import Judgement
+from amity.worth.paired import LEVEL
 
 
 class Verdict(TypedDict):
@@ -35,18 +33,6 @@ class Verdict(TypedDict):
     metrics: dict[str, dict[str, float | None]]  # of either model, by name
 
 
-def judged(difference: Difference) -> tuple[Judgement, str]:
-    """The judgement on a difference, and how it is said."""
-    points = difference.points
-    if math.isnan(points):
-        return "cannot be compared", "cannot be compared"
-    if not difference.clear:
-        return "no clear difference", "no clear difference"
-    if points > 0:
-        return "gains", f"gains {points:.1f} points"
-    return "better alone", f"better alone, by {-points:.1f} points"
-
-
 def report(verdict: Verdict) -> str:
     """The verdict as a page of text (Markdown), for people."""
     title = TITLES[verdict["score"]]
@@ -65,7 +51,8 @@ def report(verdict: Verdict) -> str:
         "",
         f"Both models were trained for {verdict['rounds']} rounds from the same first weights, by the same solver, on "
         "the same training examples, and tested on the same examples, which no training has seen. The model alone was "
-        "trained here, after the run; nothing of it was sent.",
+        "trained here, after the run; nothing of it was sent. The interval counts both how few examples there are and "
+        "how much two trainings differ anyway.",
         "",
         "## More about either model",
         "",

@@ -13,6 +13,7 @@ from amity.cli.federation.extra import require_extra
 from amity.cli.flags import with_log_options
 from amity.cli.progress import begin
 from amity.cli.signals import stopping
+from amity.cli.watch import Watch, served
 
 Unit = Annotated[
     bool, typer.Option("--systemd", help="print a systemd unit that starts this at boot, and do nothing else")
@@ -26,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 
 def server_command(
-    hub: Annotated[Path, typer.Argument(metavar="HUB", help="the coordinator's folder")], systemd: Unit = False
+    hub: Annotated[Path, typer.Argument(metavar="HUB", help="the coordinator's folder")],
+    systemd: Unit = False,
+    watch: Watch = False,
 ) -> None:
     """Serve a consortium: silos connect, runs that were submitted are kept going. Ctrl-C ends it; runs go on later."""
     require_extra()
@@ -36,11 +39,14 @@ def server_command(
     begin("loading the server")
     from amity.engines.flare.serve_hub import serve_hub
 
-    _until_stopped(lambda say: serve_hub(hub, say), f"the server of {hub}")
+    with served([hub], wanted=watch):
+        _until_stopped(lambda say: serve_hub(hub, say), f"the server of {hub}")
 
 
 def silo_command(
-    site: Annotated[Path, typer.Argument(metavar="SITE", help="the silo's folder")], systemd: Unit = False
+    site: Annotated[Path, typer.Argument(metavar="SITE", help="the silo's folder")],
+    systemd: Unit = False,
+    watch: Watch = False,
 ) -> None:
     """Serve a silo: it dials out to the server, and takes part in runs that it has approved."""
     require_extra()
@@ -50,7 +56,8 @@ def silo_command(
     begin("loading the silo")
     from amity.engines.flare.serve_site import serve_site
 
-    _until_stopped(lambda say: serve_site(site, say), f"the silo of {site}")
+    with served([site], wanted=watch):
+        _until_stopped(lambda say: serve_site(site, say), f"the silo of {site}")
 
 
 def _until_stopped(serve: Callable[[Callable[[str], None]], None], what: str) -> None:

@@ -29,11 +29,9 @@ HUB = "AMITY_HUB"
 CARRIED = 600
 """Seconds that a part may take on its way: 4 MiB at 60 kbit/s."""
 
-_SILO, _WORKS, _SINCE = (
-    "amity_silo",
-    "amity_works",
-    "amity_since",
-)  # whom a task is for, if it asks for work, and since when
+_SILO = "amity_silo"  # whom a task is for
+_WORKS = "amity_works"  # whether it asks for work
+_SINCE = "amity_since"  # when it was sent
 
 
 class AmityController(Controller):  # type: ignore[misc]  # FLARE has no types
@@ -119,7 +117,7 @@ class Letters:
                     yield name, away
                 continue
             name = task.props[_SILO]
-            if tasks.get(name) is not task:
+            if name not in tasks or tasks[name] is not task:
                 continue  # it was given up, or answered, before
             del tasks[name]
             if reply is None:

@@ -11,8 +11,8 @@ LETTER = "amity_letter"  # the name of the one task there is
 BEAT_TOPIC = "amity.beat"
 
 _KINDS: dict[str, type[Sent | Reply]] = {kind.__name__: kind for kind in (Part, Fetch, Got, Again, Trouble)}
-_TYPES = {"letter": str, "content": bytes, "words": str}
-_TYPES |= dict.fromkeys(("start", "total", "most", "end"), int)
+_TYPES: dict[str, type] = {"letter": str, "content": bytes, "words": str}
+_TYPES |= {"start": int, "total": int, "most": int, "end": int}
 _KIND = "amity"
 
 

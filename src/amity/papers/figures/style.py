@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from amity.errors import InputError
-from amity.record import replacing
-from amity.report.figures import COLOURS, INK, PALE
+from amity.report.figures import COLOURS
+from amity.report.figures.look import SMALL as SMALL
+from amity.report.figures.look import look as look
+from amity.report.figures.look import save as save
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMN, TEXT = 3.4, 7.0  # inches
-SMALL, LETTER = 7, 0.057  # points of the small print, inches of an average letter of it
+LETTER = 0.057  # inches of an average letter of the small print
 LINE = 0.17  # inches from one line of a legend to the next
 LOG_RATIO = 100.0  # from the least to the greatest value: an axis over more is logarithmic
 HANDLE = 0.42  # inches of a legend's entry beside its text
@@ -44,69 +43,6 @@ pfedatt        fedavg-ft    twin         ditto     fedprox-ft vrlsgd        feda
 psgd-residual  fedavg-local pfedme       fedfomo   perfedavg  psgd-share    l2gd         psgd-mtl
 psgd-mixture   -            psgd-moreau  psgd-apfl -          -             -            -
 """.split()
-
-LOOK: Any = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SMALL,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.edgecolor": "#9aa5b1",
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": PALE,
-    "grid.linewidth": 0.5,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "lines.linewidth": 1.2,
-    "legend.frameon": False,
-    "legend.handlelength": 2.6,
-    "legend.columnspacing": 1.2,
-    "pdf.fonttype": 42,  # TrueType, which journals ask for
-    "figure.dpi": 100,
-    "savefig.dpi": 220,
-}
-_FILES: dict[str, dict[str, Any]] = {
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
-"""Formats, and what matplotlib would write beside the picture: left out, so that equal figures are equal files."""
-
-
-@contextmanager
-def look() -> Iterator[None]:
-    """Make everything drawn inside look the same on every machine, and put the user's own settings back afterwards."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise InputError("figures need matplotlib, which is not there: pip install 'amity[figures]'") from None
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(LOOK)
-        yield
-
-
-def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure in all formats and return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for kind, metadata in _FILES.items():
-        path = folder / f"{name}.{kind}"
-        with replacing(path) as temporary:
-            figure.savefig(temporary, format=kind, metadata=metadata)
-        paths.append(path)
-    return paths
 
 
 class Pen(NamedTuple):

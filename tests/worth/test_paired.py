@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from amity.site.paired import of_errors, of_outcomes
+from amity.worth.paired import of_errors, of_outcomes
 
 
 def outcomes(won: int, lost: int, n: int) -> tuple[np.ndarray, np.ndarray]:

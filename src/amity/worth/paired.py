@@ -4,11 +4,15 @@ Two models are right or wrong about the same patients, so their scores go up and
 itself would say too little about the difference. Where labels are classes it is Tango's score interval for the
 difference of paired proportions (Statistics in Medicine 17, 1998), which holds for few examples too, and where the
 models never disagree. Where labels are quantities it is a bootstrap over examples of the difference of R2.
+
+These intervals know of test examples alone, as if either model were the only one that its training can give. What two
+trainings of one method differ by is added in judgement.py.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +21,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 LEVEL = 0.95
-_Z = 1.959963984540054  # the normal quantile of (1 + LEVEL) / 2
+Z = 1.959963984540054  # the normal quantile of (1 + LEVEL) / 2
 RESAMPLES = 2000
 _NUMBERS = 1 << 22  # drawn at a time
 _HALVINGS = 60  # of an interval that is at most 2 wide: less than a float can tell
@@ -46,13 +50,13 @@ def of_outcomes(first: Array, second: Array) -> Difference:
         return UNKNOWN
     won, lost = int((first & ~second).sum()), int((~first & second).sum())
     middle = (won - lost) / n
-    low = _root(won, lost, n, -1.0, middle, _Z)
-    high = _root(won, lost, n, middle, 1.0, -_Z)
+    low = _root(won, lost, n, -1.0, middle, Z)
+    high = _root(won, lost, n, middle, 1.0, -Z)
     return Difference(*(100 * value for value in (middle, low, high)))
 
 
 def _root(won: int, lost: int, n: int, low: float, high: float, z: float) -> float:
-    """The difference at which the score statistic, which falls, is z."""
+    """Return the difference at which the score statistic, which falls, is z."""
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if _score(won, lost, n, middle) > z:
@@ -63,7 +67,7 @@ def _root(won: int, lost: int, n: int, low: float, high: float, z: float) -> flo
 
 
 def _score(won: int, lost: int, n: int, difference: float) -> float:
-    """Tango's statistic: how far what was seen lies from this true difference, in standard deviations."""
+    """Return Tango's statistic: how far what was seen lies from this true difference, in standard deviations."""
     a, c = 2 * n, -lost * difference * (1 - difference)
     b = (2 * n - won + lost) * difference - won - lost
     rarer = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)  # the likeliest chance of `lost`, given that
@@ -78,13 +82,7 @@ def of_errors(first: Array, second: Array, truth: Array) -> Difference:
     n = columns.shape[1]
     if n < 2 or not np.isfinite(columns).all():
         return UNKNOWN
-    rng = np.random.default_rng(0)  # the same examples give the same interval
-    step = max(1, _NUMBERS // n)
-    drawn = [
-        columns[:, rng.integers(n, size=(min(step, RESAMPLES - start), n))].mean(2)
-        for start in range(0, RESAMPLES, step)
-    ]
-    found = _gain(np.concatenate(drawn, axis=1))
+    found = _gain(np.concatenate([columns[:, draw].mean(2) for draw in _draws(n)], axis=1))
     found = found[np.isfinite(found)]  # a draw of equal quantities has no R2
     whole = float(_gain(columns.mean(1)[:, None])[0])
     if not math.isfinite(whole) or not len(found):
@@ -93,8 +91,31 @@ def of_errors(first: Array, second: Array, truth: Array) -> Difference:
     return Difference(whole, low, high)
 
 
+def of_squares(first: Array, second: Array, around: float) -> Difference:
+    """Compare the errors of two models by R2 in percent, where the labels themselves are not at hand.  # [n], [n]
+
+    `around`: the mean squared distance of the labels from their mean, which is taken as known: whether the interval
+    leaves out zero does not depend on it.
+    """
+    gain = (second.astype(np.float64) ** 2 - first.astype(np.float64) ** 2) * 100 / around
+    n = len(gain)
+    if n < 2 or not np.isfinite(gain).all():
+        return UNKNOWN
+    drawn = np.concatenate([gain[draw].mean(1) for draw in _draws(n)])
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    return Difference(float(gain.mean()), low, high)
+
+
+def _draws(n: int) -> Iterator[Array]:
+    """Draw examples, as many as there are, again and again: the same ones each time this is called.  # [k, n]"""
+    rng = np.random.default_rng(0)  # the same examples give the same interval
+    step = max(1, _NUMBERS // n)
+    for start in range(0, RESAMPLES, step):
+        yield rng.integers(n, size=(min(step, RESAMPLES - start), n))
+
+
 def _gain(means: Array) -> Array:
-    """R2 of the first less that of the second, from the means of squared errors, quantities and their squares."""
+    """Return R2 of the first less that of the second, from means of squared errors, quantities and their squares."""
     first, second, mean, square = means  # [k]
     around = square - mean**2
     out: Array = np.full(len(first), np.nan)

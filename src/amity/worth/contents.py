@@ -1,0 +1,46 @@
+"""The answer to "was joining worth it?" as types: a part of a report's view, and of `results.json`."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+Judgement = Literal["gains", "better alone", "no clear difference", "cannot be compared"]
+
+
+Score = Literal["accuracy", "r2"]
+"""What two models are compared by: right or wrong, or the errors of quantities."""
+
+
+class SiloVerdict(TypedDict):
+    """Whether joining was worth it for one silo: its personal model against its own model, trained alone."""
+
+    silo: str
+    examples: int | None  # to test on
+    alone: float | None
+    shared: float | None  # the global model's score, where there is one
+    personal: float | None
+    difference: float | None  # personal less alone, in points; positive: better
+    low: float | None  # the interval of the difference, over the silo's own test examples
+    high: float | None
+    judgement: Judgement
+    words: str  # "gains 4.2 points"
+    over_seeds: NotRequired[list[Judgement]]  # by seed, where there are several
+
+
+class WorthView(TypedDict):
+    """Whether joining was worth it with one method."""
+
+    method: str  # a name of `View.methods`
+    alone: str  # the run that it is compared with, a name of `View.methods`
+    shared: str | None  # the method whose global model is shown
+    silos: list[SiloVerdict]
+    gain: int  # how many silos have each judgement
+    lose: int
+    level: int
+    unknown: int
+    mean: float | None  # mean difference over silos, in points
+    words: str  # the answer in one sentence, for the top of the page
+    chance: str  # how many such verdicts chance alone would give, and whether there are more
+    rule: str  # how a verdict is reached, and how often it is wrong
+    score: NotRequired[Score]  # what verdicts are about, whatever the main score of the page is
+    choice: NotRequired[str]  # why the page leads with this method; empty for all others
