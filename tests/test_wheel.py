@@ -197,19 +197,15 @@ def test_it_predicts_for_new_rows_and_exports(amity: Amity) -> None:
 def test_it_serves_the_live_page(amity: Amity) -> None:
     home = home_of(amity)
     amity("run", "separate", *TINY, "--out", "watched")
-    page = subprocess.Popen(
-        [str(home / "venv" / "bin" / "amity"), "watch", "watched"],
-        cwd=home / "work",
-        stdout=subprocess.PIPE,
-        text=True,
-        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-    )
-    try:
-        assert page.stdout is not None
-        address = re.search(r"http://\S+", page.stdout.readline())
-        assert address is not None
-        with urlopen(address[0], timeout=30) as answer:
-            assert answer.status == 200 and b"</html>" in answer.read()
-    finally:
-        page.send_signal(signal.SIGINT)
-        page.wait(30)
+    command = [str(home / "venv" / "bin" / "amity"), "watch", "watched"]
+    lent = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    with subprocess.Popen(command, cwd=home / "work", stdout=subprocess.PIPE, text=True, env=lent) as page:
+        try:
+            assert page.stdout is not None
+            address = re.search(r"http://\S+", page.stdout.readline())
+            assert address is not None
+            with urlopen(address[0], timeout=30) as answer:
+                assert answer.status == 200 and b"</html>" in answer.read()
+        finally:
+            page.send_signal(signal.SIGINT)
+            page.wait(30)

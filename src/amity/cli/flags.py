@@ -46,7 +46,7 @@ Log = Annotated[
     typer.Option(
         "--log",
         metavar="TRACKER",
-        help="log every round to tensorboard or mlflow, each silo's numbers too; may be repeated",
+        help="log every round to tensorboard or mlflow; may be repeated",
     ),
 ]
 DataDir = Annotated[

@@ -26,7 +26,7 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "Training": ("--rounds", "--epochs", "--lr", "--model", "--set", "--metric", "--class-weights"),
     "Search": ("--search", "--trials", "--timeout", "--trial-rounds"),
     "Who takes part": ("--participation", "--drop"),
-    "Output": ("--out", "--seed", "--seeds", "--alone", "--watch", "--log", "--resume"),
+    "Output": ("--out", "--seed", "--seeds", "--alone", "--watch", "--resume"),
 }
 """Options on the short page of a command that trains, in their groups."""
 
