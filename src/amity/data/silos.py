@@ -41,6 +41,7 @@ class Silos:
     features: tuple[str, ...] = ()  # and the names of the features
     schema: TableSchema | None = None  # by which tables became features: it codes new rows
     account: tuple[ColumnAccount, ...] = ()  # what was done with each of their columns, in words
+    pixels: bool = False  # whether whole numbers 0 to 255 were taken for pixels, and scaled to -1 to 1
 
     @property
     def columns(self) -> str:

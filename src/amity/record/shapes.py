@@ -24,7 +24,7 @@ from typing import (
 
 from amity.learn.metrics import TITLES
 from amity.metric import METRICS
-from amity.record.contents import CheckpointFile, EventLine, FactsFile, Line, Manifest, Summary, SumsFile
+from amity.record.contents import CheckpointFile, EventLine, FactsFile, Line, Manifest, ModelFacts, Summary, SumsFile
 
 
 class Each(NamedTuple):
@@ -123,6 +123,7 @@ _MANIFEST = shape_of(Manifest)
 _EVENT = shape_of(EventLine)
 _CHECKPOINT = shape_of(CheckpointFile)
 _SUMS = shape_of(SumsFile)
+_MODEL = shape_of(ModelFacts)
 
 
 def is_line(line: object, silos: int) -> TypeGuard[Line]:
@@ -159,6 +160,13 @@ def is_manifest(manifest: object) -> TypeGuard[Manifest]:
     counts = [held for held in parts if held is not None]
     classes = max(1, manifest["classes"])
     return all(len(held) == classes and min(held) >= 0 for held in counts)
+
+
+def are_model_facts(facts: object) -> TypeGuard[ModelFacts]:
+    """Return whether these say what a personal model takes and gives."""
+    if not isinstance(facts, dict) or not fits(facts, _MODEL) or len(facts["scale"]) != 2:
+        return False
+    return bool(facts["shape"]) and min(facts["shape"]) > 0 and facts["labels"] != []
 
 
 def is_event(event: object) -> TypeGuard[EventLine]:

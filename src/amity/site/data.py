@@ -10,7 +10,6 @@ purpose (`UnfitData`): they name columns and count examples. Of any other the si
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -40,8 +39,6 @@ from amity.site.config import Site
 from amity.site.files import read_by_schema, read_parts
 
 _log = logging.getLogger("amity.site")
-
-_WHOLE = re.compile(r"([+-]?\d+)\.0*", re.ASCII)  # 1.0 means the class 1; 01 may be another code
 
 
 class UnfitData(InputError):
@@ -73,7 +70,16 @@ def silos_of(site: Site, form: DataForm, run: Run) -> Silos:
         silos = own_silos([_apart(whole)], classes=form.classes, data=site.name)
     (silo,) = silos.silos
     return Silos(
-        (silo,), form.classes, site.name, "own", silos.notes, form.labels or (), features=features, schema=schema
+        (silo,),
+        form.classes,
+        site.name,
+        "own",
+        silos.notes,
+        form.labels or (),
+        label=site.label or ("" if schema is None else schema.label),
+        features=features,
+        schema=schema,
+        pixels=site.data is not None,  # a factory's arrays are taken as they are
     )
 
 
@@ -174,7 +180,7 @@ def _numbered(site: Site, form: DataForm, parts: Sequence[labels.Written], colum
     found, unknown = [], 0
     for y in parts:
         texts, place = np.unique(labels.written(y, column), return_inverse=True)
-        listed = [_place(text, places, counted) for text in texts.tolist()]
+        listed = [labels.place_of(text, places, counted=counted) for text in texts.tolist()]
         numbers = torch.tensor(listed, dtype=torch.int64)[torch.from_numpy(place)]
         unknown += int((numbers < 0).sum())
         found.append(numbers)
@@ -185,17 +191,6 @@ def _numbered(site: Site, form: DataForm, parts: Sequence[labels.Written], colum
             f"another one ({column}): rename these labels, or ask for a contract that has them"
         )
     return found
-
-
-def _place(label: object, places: dict[str, int], counted: bool) -> int:
-    """The place of a label in the contract's list; -1: it is not there."""
-    if counted and isinstance(label, int) and not isinstance(label, bool):
-        return label if 0 <= label < len(places) else -1
-    text = str(int(label)) if isinstance(label, float) and label == int(label) else str(label)
-    text = unicodedata.normalize("NFC", text)
-    if text not in places and (whole := _WHOLE.fullmatch(text)):
-        text = whole[1]
-    return places.get(text, -1)
 
 
 def _apart(silo: Silo) -> Silo:

@@ -58,11 +58,11 @@ def weigh(path: Path, columns: Columns, budget: MemoryBudget) -> None:
 def _check_types(schema: Any, columns: Columns, path: Path) -> None:
     """Refuse columns that hold neither numbers nor words nor dates, before any of them is read."""
     problems = []
-    for place in (columns.label, *columns.features):
+    for place in dict.fromkeys((columns.label, *columns.features)):
         kind, name = schema.field(place).type, columns.header[place]
-        if place == columns.label and not (is_number(kind) or _is_word(kind)):
+        if place not in columns.features and not (is_number(kind) or _is_word(kind)):
             problems.append(f"{path}, {name}: must be numbers or words, found {kind}: convert it")
-        if place != columns.label and not (is_number(kind) or _is_text(kind) or _is_date(kind)):
+        if place in columns.features and not (is_number(kind) or _is_text(kind) or _is_date(kind)):
             rule = "must be numbers, words or dates"
             problems.append(f"{path}, {name} {rule}, found {kind}: convert it, or {leave_out(name)}")
     if problems:

@@ -62,6 +62,7 @@ def deal(source: Source, setting: str, clients: int | None, seed: int) -> Silos:
         source.features,
         source.schema,
         source.account,
+        pixels=True,
     )
 
 
