@@ -29,7 +29,7 @@ def test_tables_count(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "| digits | again | separate | 100.0 % of 1 | 100.0 % of 1 |" in said
     assert "| digits | copies | fedavg | 0.0 % of 1 | 0.0 % of 1 |" in said
-    assert "| 10 points | 0.0 % of 2 | 50.0 % of 2 |" in said and "| of all points of harm | 0.0 % | 50.0 % |" in said
+    assert "| 10 points | 50.0 % of 2 | 50.0 % of 2 |" in said and "| of all points of harm | 50.0 % | 50.0 % |" in said
 
 
 def test_widths_are_tried_one_by_one() -> None:

@@ -307,6 +307,8 @@ def test_a_disk_that_is_full_is_said_and_leaves_nothing_half_written(tmp_path: P
             assert not (state / "new").exists()
             accounts.append(len(audit.entries(folders[0] / "state" / "audit.jsonl")))
         assert accounts == [accounts[0], accounts[0] + 2, accounts[0] + 2]  # the first failure is in the audit
+        unaudited = children.ask(0, Hello("trial", 1, 0))
+        assert isinstance(unaudited, Failed) and unaudited.blame == "room"  # which is waited for
         resource.prlimit(children.children[0].pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         server = ServerSide(plan, carrier, start=saved[-1].progress, save=saved.append)
         server.meet()
@@ -324,6 +326,7 @@ def test_a_state_folder_that_cannot_be_written_is_a_clear_answer(tmp_path: Path)
     with Workers([folder]) as children:
         answer = children.ask(0, Hello("trial", 0, 0))
         assert isinstance(answer, Failed) and "silo north cannot write to its state folder" in answer.words
+        assert answer.blame == "room"
         assert str(tmp_path) not in answer.words
 
 

@@ -43,6 +43,11 @@ class Follower:
         """Wait until the page shows all of these."""
         self._wait("body", texts)
 
+    def reaches(self, round: int) -> None:
+        """Wait until the first run has done so many rounds, or more."""
+        found = "(least) => Number(document.querySelector('#live-0 progress')?.getAttribute('value')) >= least"
+        self.page.wait_for_function(found, arg=round)
+
     def connection(self, state: str) -> None:
         """Wait until the page says that its connection is in this state."""
         self.page.wait_for_function("state => document.body.dataset.connection === state", arg=state)

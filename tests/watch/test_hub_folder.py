@@ -100,3 +100,12 @@ def test_rounds_come_from_the_record(tmp_path: Path) -> None:
     hub = HubFolder(tmp_path / "hub", "hub")
     hub.look(time.time())
     assert "rounds.jsonl" in live(hub, time.time())["words"]
+
+
+def test_a_contract_of_another_version_does_not_hide_the_board(tmp_path: Path) -> None:
+    board = a_hub(tmp_path / "hub")
+    board.phase("running")
+    (tmp_path / "hub" / "runs" / NAME / "contract.json").write_text("{}")
+    assert live(HubFolder(tmp_path / "hub", "hub"), time.time())["phase"] == "running"
+    (tmp_path / "hub" / "runs" / NAME / "status.json").unlink()
+    assert "a run contract cannot be read" in live(HubFolder(tmp_path / "hub", "hub"), time.time())["words"]

@@ -34,7 +34,7 @@ class Contact:
             if isinstance(answer, Failed) and answer.blame == "absent":
                 self.behind.add(clients[0])
             elif isinstance(answer, Failed) and answer.blame != "upload":
-                if answer.blame == "input":
+                if answer.blame in ("input", "room"):
                     raise InputError(answer.words)
                 raise RuntimeError(f"silo {self.names[clients[0]]}: {answer.words}")
             elif isinstance(answer, Left):

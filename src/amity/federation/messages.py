@@ -230,6 +230,11 @@ def absent(run: str, round: int, silo: int) -> Measured:
     return Measured(run, round, silo, 0, math.nan, math.nan, {})
 
 
+def blame_of(error: AmityError) -> Blame:
+    """What an error that Amity raises on purpose is put down to."""
+    return "room" if isinstance(error, NoSpace) else "input"
+
+
 def failure(message: Message, error: Exception) -> Failed:
     """The message about what went wrong at a silo.
 
@@ -237,6 +242,6 @@ def failure(message: Message, error: Exception) -> Failed:
     is written by code that has seen the silo's data, and may quote them. The silo's own log has all of it.
     """
     if isinstance(error, AmityError):
-        return Failed(*message[:3], "room" if isinstance(error, NoSpace) else "input", str(error))
+        return Failed(*message[:3], blame_of(error), str(error))
     where = "; ".join(getattr(error, "__notes__", ())) or f"silo {message.silo}, round {message.round}"
     return Failed(*message[:3], "code", f"{where}: {type(error).__name__}, the silo's own log says more")

@@ -11,7 +11,7 @@ from amity.engines.memory import answered
 from amity.errors import AmityError
 from amity.federation.audit import Audit
 from amity.federation.encoding import encode
-from amity.federation.messages import Answer, Failed, Message, failure
+from amity.federation.messages import Answer, Failed, Message, blame_of, failure
 from amity.site.config import Site
 from amity.site.keeping import writing
 
@@ -51,7 +51,7 @@ class Accounts:
                 self._crossed(f"received {heard.message}", content, heard.head)
             self._crossed(f"sent {heard.answer}", answer, heard.head)
         except AmityError as error:
-            return encode(Failed(*heard.head, "input", str(error)))
+            return encode(Failed(*heard.head, blame_of(error), str(error)))
         return answer
 
     def safely(self, message: Message) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from amity.errors import AmityError
-from amity.hub.board import FILE, OVER, SiloStatus, Status
+from amity.hub.board import FILE, OVER, SiloStatus, Status, read_status
 from amity.hub.runs import run_names, run_of
 from amity.record import holds_run
 from amity.report.contents import LiveRun, LiveSilo, Scores
@@ -39,11 +39,12 @@ class HubFolder:
         return [self._run(name, now) for name in names]
 
     def _run(self, name: str, now: float) -> Look:
+        folder = self.path / "runs" / name
         try:
-            status = run_of(self.path, name).status
+            # The contract is needed before there is a board alone; one of another version does not hide the board.
+            status = read_status(folder) or run_of(self.path, name).status
         except (AmityError, ValueError, OSError) as error:
             return waiting(name, str(error))
-        folder = self.path / "runs" / name
         follower = self._records.setdefault(name, RunFolder(folder / "record", name))
         (found,) = follower.look(now)
         recent = {silo["name"]: silo["recent"] for silo in found.live["silos"]}

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypedDict
 from amity.errors import AmityError
 from amity.federation.approvals import runs_offered
 from amity.federation.contract_rules import NAME
-from amity.federation.run_contract import from_json
 from amity.record.files import load_json
 from amity.report.contents import EventView, Level, LiveRun
 from amity.report.view_events import size
@@ -148,11 +147,11 @@ class SiloFolder:
         return Look(live, _feed(crossed), None, trouble)
 
     def _agreed_on(self, run: str) -> Agreed | None:
-        """What the contract says, which never changes."""
+        """What the contract says, which never changes. It is shown, not relied on, whatever version has made it."""
         file = self.path / "runs" / run / PLAN
         if run not in self._agreed and file.exists():
-            options = from_json(load_json(file)["contract"]).contract.options
-            self._agreed[run] = {"method": options.method, "rounds": options.rounds}
+            options = json.loads(load_json(file)["contract"])["contract"]["run"]
+            self._agreed[run] = {"method": str(options["method"]), "rounds": int(options["rounds"])}
         return self._agreed.get(run)
 
 
