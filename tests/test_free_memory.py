@@ -149,4 +149,4 @@ def test_a_run_that_runs_out_of_memory_is_resumed(engine: Any, tmp_path: Path) -
         listen=recorded(lambda line: told.append(line["round"])),
     )
     assert told == [3, 4]
-    assert all(same(resumed._models[name], whole._models[name]) for name in whole._models)
+    assert all(same(resumed.held(name).model(name), whole.held(name).model(name)) for name in whole.record.silos)

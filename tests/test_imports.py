@@ -18,7 +18,7 @@ HEAVY = ("matplotlib", "nvflare", "pandas", "plotly", "ray", "sklearn", "starlet
 
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
 OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process", "site"}
-OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "watch", "worth"}
+OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "predicting", "watch", "worth"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #

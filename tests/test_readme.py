@@ -20,6 +20,7 @@ from amity.cli import data as cli_data
 from amity.cli import plan, running
 from amity.cli import report as cli_report
 from amity.cli import reproduce as cli_reproduce
+from amity.cli import schema as cli_schema
 from amity.cli import settings as cli_settings
 from amity.config.run import Run
 from amity.data import SETTINGS, SOURCES
@@ -74,6 +75,7 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(running, "run_all", looked_at)
     monkeypatch.setattr(cli_bench, "run_benchmarks", known)
     monkeypatch.setattr(cli_settings, "_look", dealt)
+    monkeypatch.setattr(cli_schema, "_show_schema", dealt)
     monkeypatch.setattr(reproduce.Runner, "run_missing", lambda *what: None)
     monkeypatch.setattr(cli_reproduce, "show", lambda *what: None)
     monkeypatch.setattr(cli_report, "report", lambda *what: None)
@@ -82,7 +84,8 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
     monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir, labels: None)
     monkeypatch.setattr(plan, "config_of", lambda path, resumed=None: config if path or resumed else {})
-    if words[:1] == ["federation"]:  # these make keys and start services; test_deploy.py carries them out
+    # They make keys and start services, or need a run: test_deploy.py and test_predict_page.py carry them out.
+    if words[:1] in (["federation"], ["predict"], ["export"]):
         monkeypatch.setattr(TyperCommand, "invoke", lambda command, context: None)
     monkeypatch.setattr(sys, "argv", ["amity", *words])
     with pytest.raises(SystemExit) as ended:

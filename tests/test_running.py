@@ -81,7 +81,7 @@ def stop_at(moment: int, how: type[BaseException]) -> Callable[[Event], None]:
 def found(path: Path) -> Any:
     """All that a finished run has found, with every bit."""
     run = record.read(path)
-    files = sorted(file for folder in ("models", "clouds") for file in path.glob(f"{folder}/*"))
+    files = sorted(file for folder in ("models", "clouds") for file in path.glob(f"{folder}/*.safetensors"))
     tensors = {str(file.relative_to(path)): load_file(file) for file in files}
     weights = {number: matrix.tobytes() for number, matrix in run.weights.items()}
     right = {silo: {key: value.tolist() for key, value in both.items()} for silo, both in run.predictions.items()}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amity.federation.reports import Round
     from amity.learn.task import Task
     from amity.repeats import Repeats
-    from amity.result import Result
+    from amity.result import Result, read_run
 
 __all__ = [
     "AmityError",
@@ -48,6 +48,7 @@ __all__ = [
     "deal",
     "load",
     "own_silos",
+    "read_run",
     "run",
 ]
 
@@ -64,7 +65,7 @@ _HOMES = {
     "amity.repeats": ("Repeats",),
     "amity.api": ("compare", "run"),
     "amity.comparison": ("Comparison",),
-    "amity.result": ("Result",),
+    "amity.result": ("Result", "read_run"),
     "amity.learn.task": ("Task",),
 }
 

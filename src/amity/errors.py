@@ -2,7 +2,8 @@
 
     AmityError                one line for whoever reads it: the rule, what was received, what to do; exit code 2
     ├── InputError            something that was given cannot be used: an option, data, a model, a method
-    │   └── DamagedFile       a file is not as it was written
+    │   ├── DamagedFile       a file is not as it was written
+    │   └── InputErrors       several of them, each a line of its own
     ├── LostWorker            a process or a machine that did the work is gone
     ├── RefusedUpload         what a silo has sent is not what its method sends
     └── NoSpace               there is no room
@@ -15,6 +16,7 @@ Catch `AmityError` to catch them all. Anything else that is raised is a fault of
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 
 
 class AmityError(Exception):
@@ -41,6 +43,20 @@ class InputError(AmityError, ValueError):
 
 class DamagedFile(InputError):
     """A file is not as it was written: it was changed, cut short or removed."""
+
+
+class InputErrors(InputError):
+    """Several things cannot be used: `lines` has a line for each, and the text all of them."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("; ".join(self.lines))
+
+
+def several(lines: Iterable[str]) -> InputError:
+    """Return one error for one problem or for many."""
+    every = tuple(lines)
+    return InputError(every[0]) if len(every) == 1 else InputErrors(every)
 
 
 class LostWorker(AmityError):

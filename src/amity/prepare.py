@@ -65,6 +65,8 @@ class Prepared(NamedTuple):
             "labels": list(self.silos.labels),
             "label": self.silos.label or None,
             "features": list(self.silos.features),
+            "schema": None if self.silos.schema is None else self.silos.schema.json(),
+            "columns": list(self.silos.account) or None,
             "score": self.plan.task.metric.key,
             "scales": None if self.silos.classes else {silo.name: silo.scale for silo in self.silos.silos},
             "sha256": self.silos.sha256,
@@ -91,6 +93,8 @@ def silos_of(run: Run, data_dir: str | Path | None = None, notify: Fetching | No
         labels=run.labels,
         label=None if run.label == "auto" else run.label,
         drop=run.dropped,
+        schema=None if run.schema == "none" else run.schema,
+        scale=run.scale,
         notify=notify,
     )
     return deal(source, setting, number(run.clients), run.seed)

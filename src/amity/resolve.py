@@ -148,6 +148,7 @@ def _task(run: Run, shape: tuple[int, ...], classes: int, model: Builds | None, 
     if run.class_weights != "none" and not classes:
         raise InputError("class_weights needs classes, the labels here are quantities: leave it at none")
     start: Mapping[str, Tensor] | None = None if run.init_from == "none" else _weights(run.init_from)
+    make: Callable[[], nn.Module]
     if model is None:
         name = models.resolve(run.model, shape)
         make = models.make(name, shape, classes or 1)

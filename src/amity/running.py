@@ -6,7 +6,7 @@ import functools
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,11 @@ from amity.federation.reports import Progress, Round
 from amity.federation.resume import Saved
 from amity.free_memory import in_one_line
 from amity.learn.task import Task
+from amity.predicting.card import write_cards
+from amity.predicting.facts import facts_of
+from amity.predicting.outcomes import outcomes
 from amity.prepare import Prepared, number
-from amity.result import Result
+from amity.result import InMemory, Result
 
 Note = Callable[[str], None]
 """Hears what there is to say about a run that is resumed."""
@@ -69,16 +72,24 @@ def run_prepared(
                 clouds = {prepared.names[client]: model for client, model in sent.items()}
             scores = {prepared.names[client]: score for client, score in _cloud_scores(prepared, sent).items()}
             kept, mixed = (named, clouds) if log.keep else ({}, {})
+            facts = _model_facts(prepared, log.recorder.lines)
             if not log.recorder.finished:
                 ended = Event("ended", len(log.recorder.lines), time=time.time())
                 log.listen(ended)  # now: nothing is added to a record that is finished
                 listen(ended)
-            log.recorder.finish(_exported(task, kept), _exported(task, mixed), scores)
+            log.recorder.finish(
+                _exported(task, kept),
+                _exported(task, mixed),
+                scores,
+                model_facts=facts if log.keep else None,
+                outcomes=outcomes(task, silos.silos, named) if log.keep else None,
+            )
         there = record.read(path)
         if not log.keep:
             _ = there.weights, there.predictions  # read while they are there
-        scales = {silo.name: silo.scale for silo in silos.silos}
-        return Result(there, path if log.keep else None, task, named, clouds, scales)
+        elif there.has_model_facts:
+            write_cards(there)
+        return Result(there, path if log.keep else None, InMemory(task, named, clouds, facts))
 
 
 def _course(prepared: Prepared, log: _Log, listen: Listener) -> list[Model]:
@@ -151,6 +162,17 @@ def _cloud_scores(prepared: Prepared, sent: Mapping[int, Model]) -> dict[int, Sc
     return {
         client: task.evaluate(model, task.prepare(silos[client].test), silos[client].scale.unit)
         for client, model in sent.items()
+    }
+
+
+def _model_facts(prepared: Prepared, lines: Sequence[record.Line]) -> dict[str, record.ModelFacts]:
+    """What is kept with each personal model."""
+    run, plan, silos = prepared
+    chosen = record.delivered(lines)
+    round = len(lines) if chosen is None else chosen["round"]
+    return {
+        silo.name: facts_of(silos, silo, plan.task, method=run.method, model=run.model, round=round)
+        for silo in silos.silos
     }
 
 

@@ -53,8 +53,8 @@ def config(path: Path) -> dict[str, Any]:
 
 
 def models(path: Path) -> dict[str, bytes | None]:
-    """Return the files of all personal models."""
-    return tree(path / "models")
+    """Return the files of all personal models but their cards, which tell what lies beside the run."""
+    return {name: content for name, content in tree(path / "models").items() if not name.endswith(".md")}
 
 
 def arrays(file: Path) -> dict[str, np.ndarray]:

@@ -57,7 +57,7 @@ def test_a_run_writes_its_directory(amity: Amity, tmp_path: Path) -> None:
                 "summary.json",
             ),
             *("report.html", "checksums.json", "checkpoint/checksums.json"),
-            *(f"models/{name}.safetensors" for name in names),
+            *(f"models/{name}.{kind}" for name in names for kind in ("safetensors", "json", "md")),
             *(f"clouds/{name}.safetensors" for name in names),
             *(f"predictions/{name}.npz" for name in names),
             *(f"checkpoint/{part}.safetensors" for part in ("server", "clients", "scores", "clouds")),
@@ -201,7 +201,7 @@ def test_init_from_starts_everybody_from_these_weights(amity: Amity, tmp_path: P
     still = ["--optimizer", "sgd", "--lr", "1e-30"]  # steps that a float32 does not feel
     worked(amity("run", "fedavg-local", *TINY, "--init-from", weights, *still, "--out", "b"))
     given = load_file(weights)
-    for file in (tmp_path / "b" / "models").iterdir():
+    for file in (tmp_path / "b" / "models").glob("*.safetensors"):
         assert all(torch.equal(value, given[key]) for key, value in load_file(file).items())
     assert config(tmp_path / "b")["init_from"] == str(weights)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.commands import Amity, refused, worked
+from safetensors.torch import load_file
 from sites import ROOT, contract_of, make_site, signed
 
 import amity as package
@@ -46,6 +47,10 @@ def site(tmp_path: Path) -> Path:
     return folder
 
 
+def model_of(site: Path) -> Path:
+    return site / "state" / "runs" / "trial" / "model.safetensors"
+
+
 def test_a_silo_uses_its_model_and_is_told_its_verdict(amity: Amity, site: Path, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("sugar,pressure\n0.5,2\n0.5,-2\n")
     said = amity("federation", "predict", site, "trial", tmp_path / "new.csv", "--out", tmp_path / "out.csv")
@@ -54,6 +59,8 @@ def test_a_silo_uses_its_model_and_is_told_its_verdict(amity: Amity, site: Path,
     assert (
         "2 predictions" in said.out and [set(row) for row in rows] == [{"row", "prediction", "p(ill)", "p(well)"}] * 2
     )
+    worked(amity("federation", "export", site, "trial", "--to", "safetensors"))
+    assert load_file(tmp_path / "trial.safetensors").keys() == load_file(model_of(site)).keys()
     verdict = amity("federation", "verdict", site, "trial")
     worked(verdict)
     assert "north, run trial: no clear difference" in verdict.out
@@ -69,5 +76,7 @@ def test_a_silo_asks_to_leave(amity: Amity, site: Path) -> None:
 
 def test_what_cannot_be_done_is_one_line(amity: Amity, site: Path, tmp_path: Path) -> None:
     refused(amity("federation", "predict", site, "other", "new.csv"), "has no model of run 'other'")
+    refused(amity("federation", "export", site, "trial", "--to", "card"), "report.md")
+    refused(amity("federation", "export", site, "trial", "--to", "onnx", "--out", "m.txt"), "must end in .onnx")
     refused(amity("federation", "leave", site, "other"), "takes part in no run 'other'")
     refused(amity("federation", "verdict", tmp_path, "trial"), "silo.toml cannot be read")

@@ -80,7 +80,7 @@ def resumed(path: Path, method: str) -> Any:
     run = record.read(path)
     recorded = {event.round for event in run.events if event.what == "recorded"}
     assert recorded == set(range(1, ROUNDS + 1)) or any("events.jsonl" in note for note in said)
-    files = sorted((path / "models").iterdir())
+    files = sorted((path / "models").glob("*.safetensors"))
     models = {file.name: {key: value.numpy() for key, value in load_file(file).items()} for file in files}
     summary, lines = without_time(run.results), [without_time(line) for line in run.lines]
     return plain([run.config, run.facts, run.manifest, summary, run.weights, run.predictions, models, lines])

@@ -61,7 +61,7 @@ def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
         "'colour'",
     ):
         assert key in text, key
-    assert "most_rounds" in text and "choose from a table's columns" in text and "\n" not in text
+    assert "most_rounds" in text and "are about a table's columns" in text and "\n" not in text
 
 
 @pytest.mark.parametrize("key", ["state", "data"])

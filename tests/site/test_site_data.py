@@ -16,6 +16,7 @@ import torch
 import amity
 from amity.contract import Silo
 from amity.data import Silos
+from amity.data.schema.schema_file import schema_text
 from amity.federation.run_contract import DataForm
 from amity.site.config import Site, site_of
 from amity.site.data import UnfitData, prepared, silos_of
@@ -45,7 +46,8 @@ def same(one: Silo, other: Silo) -> bool:
 
 
 def simulated(folder: Path, **how: str) -> Silos:
-    return amity.deal(amity.load(f"folder:{folder}", seed=3, **how), "natural", None, 3)  # type: ignore[arg-type]
+    source = amity.load(f"folder:{folder}", seed=3, scale="none", **how)  # type: ignore[arg-type]
+    return amity.deal(source, "natural", None, 3)
 
 
 def test_a_table_is_divided_and_numbered_as_in_a_simulation(tmp_path: Path) -> None:
@@ -201,3 +203,21 @@ def test_grey_images_become_those_of_a_colour_contract(tmp_path: Path) -> None:
     (silo,) = silos_of(site(tmp_path, data="pictures"), form, RUN).silos
     assert silo.train.x.shape == (4, 3, 4, 4) and silo.train.y.tolist() == [1, 1, 0, 0]
     assert float(silo.train.x.min()) == -1 and float(silo.train.x.max()) == 1
+
+
+def test_messy_tables_by_the_schema_of_the_consortium_are_those_of_a_simulation(tmp_path: Path) -> None:
+    rows = [(*row[:2], ("never", "", "former")[i % 3], f"P{i}", row[2]) for i, row in enumerate(patients(0))]
+    header = ("pressure", "sugar", "smoker", "patient", "label")
+    write(
+        tmp_path / "own" / "north.csv", header, [("NA", *row[1:]) if i % 7 == 0 else row for i, row in enumerate(rows)]
+    )
+    agreed = amity.load(f"folder:{tmp_path / 'own'}", seed=3)
+    assert agreed.schema is not None
+    (tmp_path / "schema.toml").write_text(schema_text(agreed.schema))
+    form = FORM._replace(shape=(len(agreed.features),), features=agreed.features)
+    place = site(tmp_path, data="own/north.csv", schema="schema.toml")
+    own = silos_of(place, form, RUN)
+    assert same(own.silos[0], amity.deal(agreed, "natural", None, 3).silos[0])
+    assert own.features == agreed.features and own.schema == agreed.schema
+    with pytest.raises(UnfitData, match="the contract's features must be those of the schema in silo.toml"):
+        silos_of(place, form._replace(features=tuple(reversed(agreed.features))), RUN)

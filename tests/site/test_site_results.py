@@ -21,12 +21,13 @@ from amity.errors import InputError
 from amity.federation.messages import Done, Finish
 from amity.federation.run_contract import DataForm
 from amity.federation.server import ServerSide
+from amity.predicting.writing import write_predictions
 from amity.prepare import ready, roster_of
 from amity.resolve import method_of, resolve
 from amity.site import keeping
 from amity.site.config import Site, load_site
 from amity.site.model_file import read_facts
-from amity.site.predict import predict, write_csv
+from amity.site.predict import predict
 from amity.site.results import finish, finish_due, train_alone
 from amity.worth.judgement import judged
 from amity.worth.paired import Difference
@@ -75,7 +76,7 @@ def simulated(folders: list[Path], together: Path, run: amity.Run, kind: Kind) -
             table = csv.DictWriter(stream, ["pressure", "sugar", "finding"], extrasaction="ignore")
             table.writeheader()
             table.writerows(rows)
-    source = amity.load(f"folder:{together}", seed=run.seed, labels=kind, label="finding")
+    source = amity.load(f"folder:{together}", seed=run.seed, labels=kind, label="finding", scale="none")
     return amity.deal(source, "natural", None, run.seed)
 
 
@@ -138,7 +139,7 @@ def test_new_examples_are_seen_as_in_training(form: DataForm, tmp_path: Path) ->
             assert list(found.values) == [form.labels[place] for place in wanted.argmax(1).tolist()]
         else:
             assert found.probabilities is None and np.allclose(found.values, wanted[:, 0].numpy(), rtol=1e-5)
-    write_csv(found, tmp_path / "out.csv")
+    write_predictions(found, tmp_path / "out.csv")
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [row["prediction"] for row in rows] == list(map(str, found.values))
     assert ("p(ill)" in rows[0]) == (form.labels is not None)
@@ -153,7 +154,7 @@ def test_a_parquet_file_is_read_by_its_columns(tmp_path: Path) -> None:
     found, wanted = (predict(site, "trial", tmp_path / name).probabilities for name in ("new.parquet", "new.npz"))
     assert found is not None and wanted is not None and np.array_equal(found, wanted)
     pq.write_table(pa.table({"sugar": list("ab"), "pressure": [1.0, 2.0]}), tmp_path / "words.parquet")
-    with pytest.raises(InputError, match="must hold columns of numbers"):
+    with pytest.raises(InputError, match="sugar must be a number, found 'a'"):
         predict(site, "trial", tmp_path / "words.parquet")
 
 

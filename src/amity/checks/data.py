@@ -18,11 +18,12 @@ from amity.data.formats import silo_file
 from amity.data.own.folder_layout import pieces
 from amity.data.own.tensors import to_labels
 from amity.data.schema import columns, labels
+from amity.data.schema.schema_file import read_schema
 from amity.errors import InputError
 from amity.federation.run_contract import RunContract
 from amity.site.config import Site
 from amity.site.data import UnfitData, code, prepared
-from amity.site.files import read_parts
+from amity.site.files import read_by_schema, read_parts
 
 SHOWN = 12  # columns that are told by name
 SEE_LOG = "--log-level error says why, and may quote examples: keep what it says here"
@@ -73,6 +74,10 @@ def _check_columns(account: Account, site: Site, path: Path) -> None:
     tables = [piece.path for piece in pieces(path) if piece.is_table]
     if not tables:
         return
+    if site.schema is not None:
+        schema = read_schema(site.schema)
+        account.passed("columns", f"label {schema.label!r}, {_listed(schema.features)}, by {site.schema.name}")
+        return
     header = [columns.spelt(name) for name in silo_file.header(tables[0])]
     label = None if site.label is None else columns.spelt(site.label)
     usual = f"one of {', '.join(columns.NAMES)}"
@@ -112,7 +117,10 @@ def _described(site: Site) -> str:
     """Say what the data are without a contract."""
     if site.data is None:
         return _of_factory(site)
-    parts = read_parts(site.data, site.label, site.drop_columns, None)
+    if site.schema is None:
+        parts = read_parts(site.data, site.label, site.drop_columns, None)
+    else:
+        parts = read_by_schema(site.data, read_schema(site.schema), site.label, site.drop_columns)
     sizes = [len(part.y) for part in parts]
     divided = f"{sizes[0]:,} training and {sizes[1]:,} test" if len(sizes) == 2 else f"{sum(sizes):,}"
     return f"{divided} examples of {_shape(parts[0].x.shape[1:])}, {_kinds(site, [part.y for part in parts])}"

@@ -13,9 +13,11 @@ from amity import logs
 from amity.cli import data, federation
 from amity.cli.bench import bench_command
 from amity.cli.compare import compare_command
+from amity.cli.export import export_command
 from amity.cli.flags import with_log_options
 from amity.cli.help import CommandGroups, UsualOptions
 from amity.cli.methods import methods_command
+from amity.cli.predict import predict_command
 from amity.cli.refusals import exit_code_of
 from amity.cli.report import report_command
 from amity.cli.reproduce import reproduce_command
@@ -50,6 +52,8 @@ app.command("run", cls=UsualOptions)(run_command)
 app.command("compare", cls=UsualOptions)(compare_command)
 app.command("report")(report_command)
 app.command("watch")(watch_command)
+app.command("predict")(predict_command)
+app.command("export")(export_command)
 app.command("methods")(methods_command)
 app.add_typer(data.app, name="data")
 app.command("datasets", help="List the data sets (as `amity data list`).")(data.list_command)

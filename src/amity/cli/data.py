@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from amity.cli.flags import DataDir, Json, joined, with_log_options
+from amity.cli.flags import DataDir, Json, with_log_options
 from amity.cli.progress import shown_fetching
-from amity.config.options import fields_of, parse
+from amity.cli.schema import account_table, schema_command
+from amity.cli.table_options import LABEL, LABELS, SCALE, SCHEMA, Dropped, Label, Labels, Scale, Schema, tables_of
 from amity.config.run import Run
-from amity.errors import InputError
+from amity.errors import InputError, InputErrors, several
 
 if TYPE_CHECKING:
     from amity.data import Source
@@ -28,16 +29,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Labels = Annotated[
-    str, typer.Option("--labels", metavar="auto|classes|quantities", help="what the labels of folder:PATH are")
-]
-LABELS = str(fields_of(Run)["labels"].default)
-Label = Annotated[str, typer.Option("--label", metavar="COLUMN", help="column of the labels in tables of folder:PATH")]
-LABEL = str(fields_of(Run)["label"].default)
-Dropped = Annotated[
-    list[str] | None,
-    typer.Option("--drop-column", metavar="COLUMN", help="column of such tables to leave out; may be repeated"),
-]
 NAMED = 20  # classes that are told by name
 
 _log = logging.getLogger("amity.cli")
@@ -123,6 +114,8 @@ def verify_command(
     labels: Labels = LABELS,
     label: Label = LABEL,
     dropped: Dropped = None,
+    schema: Schema = SCHEMA,
+    scale: Scale = SCALE,
     data_dir: DataDir = None,
 ) -> None:
     """Check the files at hand against what was published.
@@ -134,21 +127,15 @@ def verify_command(
 
     _entries([name for name in names or [] if not name.startswith(FOLDER)])
     at_hand = names or [name for name, entry in SOURCES.items() if entry.find(data_dir)]
-    _verify(at_hand, data_dir, tables_of(labels, label, dropped))
+    _verify(at_hand, data_dir, tables_of(labels, label, dropped, schema=schema, scale=scale))
 
 
-def tables_of(labels: str, label: str, dropped: list[str] | None, **more: str) -> Run:
-    """Return the run whose options say how one's own tables are read."""
-    wanted = {"labels": labels, "label": label, **more}
-    if dropped:
-        wanted["drop_column"] = joined(dropped)
-    return Run(**{key: parse(Run, key, text) for key, text in wanted.items()})
+app.command("schema")(schema_command)
 
 
 def _verify(names: list[str], data_dir: str | None, run: Run) -> None:
     from amity.data import SOURCES, load
 
-    label = None if run.label == LABEL else run.label
     if not names:
         print("no files are at hand: see `amity data list`")
     wrong = []
@@ -159,14 +146,23 @@ def _verify(names: list[str], data_dir: str | None, run: Run) -> None:
             continue
         _log.info("reading %s%s", name, f" from {found.paths[0].parent}" if found else "")
         try:
-            source = load(name, data_dir, labels=run.labels, label=label, drop=run.dropped, cached=False)
+            source = load(
+                name,
+                data_dir,
+                labels=run.labels,
+                label=None if run.label == LABEL else run.label,
+                drop=run.dropped,
+                schema=None if run.schema == SCHEMA else run.schema,
+                scale=run.scale,
+                cached=False,
+            )
         except InputError as error:
-            wrong.append(str(error))
+            wrong += error.lines if isinstance(error, InputErrors) else [str(error)]
             continue
         how = "" if found is None else ", checksum right" if found.summed else ", structure right (no checksum)"
         print(f"{name}: {_told(source, how)}")
     if wrong:
-        raise InputError("; ".join(wrong))
+        raise several(wrong)
 
 
 def _told(source: Source, how: str) -> str:
@@ -180,6 +176,8 @@ def _told(source: Source, how: str) -> str:
     lines = [f"{counts}, {kind}{how}"]
     if source.features:
         lines.append(f"  {told(source.label, source.features)}")
+    if source.account:
+        lines += [f"  {line}" for line in account_table(source.account).splitlines()]
     notes = deal(source, "natural", None, 0).notes if source.silos else source.notes
     lines += [f"  note: {note}" for note in notes]
     if source.labels:  # ill beside Ill, or a column that nobody meant, shows here

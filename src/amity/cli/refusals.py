@@ -8,13 +8,16 @@ import sys
 from pathlib import Path
 
 from amity.cli.streams import OutputLost, drop_output
-from amity.errors import AmityError, DiskFull
+from amity.errors import AmityError, DiskFull, InputErrors
 
 _log = logging.getLogger("amity.cli")
 
 
 def exit_code_of(error: Exception) -> int:
-    """Say in one line what is wrong and return the exit code; raise an error again that is no fault of the user's."""
+    """Say in a line what is wrong, in several where several things are, and return the exit code.
+
+    An error that is no fault of the user's is raised again.
+    """
     if isinstance(error, OutputLost):
         drop_output()
         if error.errno in (errno.EPIPE, errno.EIO):  # `| head` has read enough, or the terminal is gone
@@ -24,7 +27,8 @@ def exit_code_of(error: Exception) -> int:
         _log.critical("a fault of Amity, or of code that was given to it", exc_info=error)
         raise error
     _log.error("%s: %s", type(error).__name__, line, exc_info=error if _log.isEnabledFor(logging.DEBUG) else None)
-    print("amity: " + " ".join(line.split()), file=sys.stderr)
+    for one in error.lines if isinstance(error, InputErrors) else [line]:
+        print("amity: " + " ".join(one.split()), file=sys.stderr)
     return 2
 
 

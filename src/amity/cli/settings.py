@@ -11,9 +11,25 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from amity.cli.data import LABEL, LABELS, Dropped, Label, Labels, print_problems, tables_of
+from amity.cli.data import print_problems
 from amity.cli.flags import with_log_options
 from amity.cli.progress import shown_fetching
+from amity.cli.table_options import (
+    LABEL,
+    LABELS,
+    SCALE,
+    SCHEMA,
+    SEED,
+    TEST_FRACTION,
+    Dropped,
+    Label,
+    Labels,
+    Scale,
+    Schema,
+    Seed,
+    TestFraction,
+    tables_of,
+)
 from amity.config.options import fields_of
 from amity.config.run import Run
 from amity.errors import InputError
@@ -37,13 +53,13 @@ def settings_command(
     ] = None,
     data: Annotated[str, typer.Option("--data", metavar="TEXT", help="data set")] = _default("data"),
     clients: Annotated[str, typer.Option("--clients", metavar="N|auto", help="number of silos")] = _default("clients"),
-    seed: Annotated[str, typer.Option("--seed", metavar="N", help="seed of the split")] = _default("seed"),
+    seed: Seed = SEED,
     labels: Labels = LABELS,
     label: Label = LABEL,
     dropped: Dropped = None,
-    test_fraction: Annotated[
-        str, typer.Option("--test-fraction", metavar="X", help="held out by silos of folder:PATH and heart")
-    ] = _default("test_fraction"),
+    schema: Schema = SCHEMA,
+    scale: Scale = SCALE,
+    test_fraction: TestFraction = TEST_FRACTION,
     data_dir: Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="where data sets lie")] = None,
     picture: Annotated[str | None, typer.Option("--out", metavar="FILE", help="HTML file for a picture of it")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
@@ -55,7 +71,7 @@ def settings_command(
         _list(as_json)
         return
     wanted = {"setting": setting, "data": data, "clients": clients, "seed": seed, "test_fraction": test_fraction}
-    run = tables_of(labels, label, dropped, **wanted)
+    run = tables_of(labels, label, dropped, schema=schema, scale=scale, **wanted)
     _look(run, data_dir, picture, as_json)
 
 

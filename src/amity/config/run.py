@@ -5,13 +5,13 @@ No torch here: `amity --help` must answer at once.
 
 from __future__ import annotations
 
-import csv
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from amity.config.lists import names_of_columns, span_of
 from amity.config.options import check, fields_of, option, unknown
 from amity.errors import InputError
 from amity.metric import MetricWord
@@ -99,6 +99,16 @@ class Run:
         "columns of such tables to leave out, comma-separated (a name with a comma in double quotes); may be repeated",
         deals=True,
         repeatable=True,
+    )
+    schema: str = option(
+        "none",
+        "file that says what the columns of such tables are (`amity data schema`); none: silos agree",
+        deals=True,
+    )
+    scale: Literal["auto", "none"] = option(
+        "auto",
+        "numbers of such tables less their mean over their deviation, over all silos; none: as they are",
+        deals=True,
     )
     model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18; auto picks by the data")
     rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY, on_resume="grow")
@@ -201,27 +211,19 @@ class Run:
     @property
     def who(self) -> Participation:
         """The silos that take part in each round, and how long they train."""
-        span = None if self.local_epochs_range == "none" else _span(self.local_epochs_range)
+        span = None if self.local_epochs_range == "none" else span_of(self.local_epochs_range)
         share = 1.0 if self.participation == "auto" else self.participation
         return Participation(share, self.drop, self.drop_phase, self.epochs, span)
 
     @property
     def dropped(self) -> tuple[str, ...]:
         """The names of the columns that are left out."""
-        return () if self.drop_column == "none" else _names(self.drop_column)
+        return () if self.drop_column == "none" else names_of_columns(self.drop_column)
 
     def table(self) -> dict[str, Any]:
         """Return the run as a config file holds it: its options, then those of the method under [set]."""
         flat = {name: getattr(self, name) for name in fields_of(Run)}
         return {**flat, "set": dict(self.settings)}
-
-
-def _span(text: str) -> tuple[int, int]:
-    low, colon, high = text.partition(":")
-    if colon and all(part.isascii() and part.strip().isdigit() for part in (low, high)):
-        low, high = (part.strip().lstrip("0")[:20] or "0" for part in (low, high))  # what is too large is refused later
-        return int(low), int(high)
-    raise InputError(f"local_epochs_range needs LO:HI, two whole numbers, got {text!r}: try 1:9")
 
 
 MOST_SEEDS = 1000
@@ -256,19 +258,6 @@ def checked_seeds(seeds: Iterable[int]) -> list[int]:
 def seed_directory(parent: Path, seed: int) -> Path:
     """Return the directory of one seed's run, beside those of the other seeds."""
     return parent / f"seed-{seed}"
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Return the names in a comma list, which is written like a line of a csv file."""
-    try:
-        found = tuple(name.strip() for row in csv.reader([text], skipinitialspace=True, strict=True) for name in row)
-    except csv.Error as error:
-        raise InputError(
-            f'drop_column needs names with commas between, got {text!r} ({error}): try id,name or "a, b",id'
-        ) from None
-    if not found:
-        raise InputError(f"drop_column needs names of columns, got {text!r}: try id,name, or none")
-    return found
 
 
 def read_config(path: str | Path) -> dict[str, Any]:

@@ -12,7 +12,9 @@ import torch
 from amity.contract import InputError, Scale, Silo, Split
 from amity.data.division import choose_by_class
 from amity.data.manifest import Manifest, SiloCounts
+from amity.data.schema.account import ColumnAccount
 from amity.data.schema.columns import told
+from amity.data.schema.table_schema import TableSchema
 from amity.learn.streams import key_of, stream
 
 NAMED = 8  # silos whose names are printed
@@ -36,7 +38,10 @@ class Silos:
     labels: tuple[str, ...] = ()  # names of the classes, where they have names
     participation: float = 1.0  # the share of silos sampled in each round, unless a run says otherwise
     label: str = ""  # the column of the labels, where the data are tables with named columns
-    features: tuple[str, ...] = ()  # and those of the features
+    features: tuple[str, ...] = ()  # and the names of the features
+    schema: TableSchema | None = None  # by which tables became features: it codes new rows
+    account: tuple[ColumnAccount, ...] = ()  # what was done with each of their columns, in words
+    pixels: bool = False  # whether whole numbers 0 to 255 were taken for pixels, and scaled to -1 to 1
 
     @property
     def columns(self) -> str:

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from amity.contract import Split
+from amity.data.schema.account import ColumnAccount
+from amity.data.schema.table_schema import TableSchema
 
 FOLDER = "folder:"
 """The beginning of a data set's name that is the path of a user's own silos."""
@@ -42,7 +44,9 @@ class Source:
     superclass: tuple[int, ...] = ()  # of each class, where there are superclasses
     notes: tuple[str, ...] = ()  # what differs from the published data set
     label: str = ""  # the column of the labels, where the data are tables with named columns
-    features: tuple[str, ...] = ()  # and those of the features
+    features: tuple[str, ...] = ()  # and the names of the features
+    schema: TableSchema | None = None  # by which tables became features
+    account: tuple[ColumnAccount, ...] = ()  # what was done with each of their columns, in words
 
 
 def scale_pixels(x: Tensor) -> Tensor:

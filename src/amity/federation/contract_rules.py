@@ -29,6 +29,8 @@ ELSEWHERE: Mapping[str, str] = {
     "labels": "what labels are stands in [data]",
     "label": "each silo names the column of its labels in silo.toml",
     "drop_column": "each silo names the columns that it leaves out in silo.toml",
+    "schema": "a schema stands in [data]",
+    "scale": "a schema in [data] says how numbers are scaled",
     "init_from": "no run names a file on somebody's machine",
     "workers": "each silo decides about its own machine in silo.toml",
     "engine": "between silos there is one engine",

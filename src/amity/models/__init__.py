@@ -15,7 +15,7 @@ from amity.models.mlp import MLP
 from amity.models.mlr import MLR
 from amity.models.resnet import ResNet18
 
-__all__ = ["CNN", "MLP", "MLR", "MODELS", "CNNApple", "Entry", "ResNet18", "make", "resolve"]
+__all__ = ["CNN", "MLP", "MLR", "MODELS", "BuiltIn", "CNNApple", "Entry", "ResNet18", "make", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,19 @@ def resolve(name: str, shape: tuple[int, ...]) -> str:
     return name
 
 
-def make(name: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
+@dataclass(frozen=True)
+class BuiltIn:
+    """A factory of fresh modules of one listed model. They draw their weights from torch's global generator."""
+
+    name: str
+    shape: tuple[int, ...]  # of one example
+    outputs: int
+
+    def __call__(self) -> nn.Module:
+        return MODELS[self.name].build(self.shape, self.outputs)
+
+
+def make(name: str, shape: tuple[int, ...], classes: int) -> BuiltIn:
     """A factory of fresh modules. They draw their weights from torch's global generator: seed it before."""
     name = resolve(name, shape)
     entry = MODELS[name]
@@ -68,4 +80,4 @@ def make(name: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Mod
             f"{name} needs images (channels, height, width) of at least {smallest}x{smallest}, got examples "
             f"of shape {tuple(shape)}: choose --model auto, mlp or mlr"
         )
-    return lambda: entry.build(shape, classes)
+    return BuiltIn(name, tuple(shape), classes)

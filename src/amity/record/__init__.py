@@ -7,8 +7,11 @@
     events.jsonl                 one line per event, in the order in which they happened
     weights.npz                  collaboration weights, "round_0001" ... [m, m], where the method has them
     models/<silo>.safetensors    personal models
+    models/<silo>.json           what each takes and gives: shape, columns, classes, scale
+    models/<silo>.md             its card, for people; made from all the rest
     clouds/<silo>.safetensors    the cloud models that silos were sent, where the method has such
-    predictions/<silo>.npz       right or wrong (or the error) per test example: as delivered, and in the last round
+    predictions/<silo>.npz       right or wrong (or the error) per test example: as delivered, and in the last round;
+                                 of the delivered model the probability of every class (or the quantity), and the truth
     checkpoint/                  all that is needed to continue
     checkpoint.old/              the one before, while a run is under way
     summary.json                 the results
@@ -22,7 +25,7 @@ the old one or the new one. Lines of rounds and events are appended. While a run
 to `weights.part`, because an archive cannot be appended to safely, and the directory is locked against other writers.
 """
 
-from amity.record.contents import Facts, Line, Manifest, MethodResults, Results, Summary
+from amity.record.contents import Facts, Line, Manifest, MethodResults, ModelFacts, Results, Summary
 from amity.record.directory import check_free, file_names, holds_run
 from amity.record.files import replacing
 from amity.record.reader import Record, own_config, read
@@ -37,6 +40,7 @@ __all__ = [
     "Line",
     "Manifest",
     "MethodResults",
+    "ModelFacts",
     "Record",
     "Recorder",
     "Results",

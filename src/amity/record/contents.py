@@ -5,6 +5,7 @@
     rounds.jsonl                Line            one per round, and "check" at its end: see checksums.py
     events.jsonl                EventLine       one per event
     summary.json                Summary         the results
+    models/<silo>.json          ModelFacts      what each personal model takes and says
     results.json                Results         the results of several runs, above their directories
     checksums.json              SumsFile        in a run directory, and in each of its checkpoints
     checkpoint/progress.json    CheckpointFile  how far the run had come
@@ -59,14 +60,27 @@ class Subject(TypedDict):
     version: str
 
 
+class ColumnFacts(TypedDict):
+    """One column of the silos' tables: what it is, what was done with it, and why."""
+
+    column: str
+    kind: str
+    missing: float | None  # share of the training rows of all silos
+    done: str
+    why: str
+    features: list[str]
+
+
 class Facts(Subject):
     """The facts of a run, resolved before round 1: they stay as they are."""
 
     groups: NotRequired[list[int | None] | None]  # of alike silos, where they are known
     notes: NotRequired[list[str]]
     labels: NotRequired[list[str]]
-    label: NotRequired[str | None]  # the label's column and the features' columns, of tables
+    label: NotRequired[str | None]  # the label's column and the features' names, of tables
     features: NotRequired[list[str] | None]
+    schema: NotRequired[dict[str, Any] | None]  # by which tables became features: amity.data.schema.table_schema
+    columns: NotRequired[list[ColumnFacts] | None]  # what was done with each of their columns
     score: NotRequired[MainScore]  # runs without it have "accuracy"
     scales: NotRequired[dict[str, list[float | None]] | None]  # silo -> zero and unit of its quantity
     sha256: NotRequired[str | None]  # of the silos' data
@@ -178,6 +192,26 @@ class Summary(Subject):
     bytes_down: int
     bytes_eval: int
     block_score: float | None
+
+
+class ModelFacts(TypedDict):
+    """What is needed to use a personal model later; it lies beside the weights, in a run and at a silo of its own."""
+
+    run: NotRequired[str]  # between organisations: the run's name
+    contract: NotRequired[str]  # and the hash of its contract
+    silo: str
+    method: str
+    model: str  # a name that Amity knows, or what the user's own is called
+    own: NotRequired[bool]  # whether code of the user's own builds the model
+    round: int  # after which it is the personal model
+    shape: list[int]  # of one example, as the model takes it
+    labels: list[str] | None  # the classes in the order of the outputs; None: quantities
+    label: NotRequired[str | None]  # the column of the labels, of tables
+    features: list[str] | None  # the columns in the order in which the model takes them, of tables
+    pixels: bool  # whether whole numbers 0 to 255 are pixels, which a model takes scaled to -1 to 1
+    scale: list[float]  # zero and unit of quantities: what the model gives, times unit, plus zero
+    schema: NotRequired[dict[str, Any] | None]  # how a table's cells become features; None: they are the numbers
+    seen: NotRequired[list[float]]  # the smallest and the largest number that the model was trained on
 
 
 class OverSeeds(TypedDict):

@@ -137,12 +137,23 @@ def own_files(silos: Iterable[str]) -> list[str]:
     """Return every file that a run has at some time beside its checkpoints, for silos by their file names."""
     names = [SUMMARY, MANIFEST, WEIGHTS, PART, EVENTS, LINES, SUMS, FACTS, CONFIG]
     stems = list(silos)
-    return [*names, *model_files(stems), *cloud_files(stems), *prediction_files(stems)]
+    beside = [*model_facts_files(stems), *card_files(stems)]
+    return [*names, *model_files(stems), *beside, *cloud_files(stems), *prediction_files(stems)]
 
 
 def model_files(silos: Iterable[str]) -> list[str]:
     """Return where the personal models are, for silos by their file names."""
     return [f"{MODELS}/{stem}.safetensors" for stem in silos]
+
+
+def model_facts_files(silos: Iterable[str]) -> list[str]:
+    """Return where it stands what each personal model takes and gives, for silos by their file names."""
+    return [f"{MODELS}/{stem}.json" for stem in silos]
+
+
+def card_files(silos: Iterable[str]) -> list[str]:
+    """Return where the cards of the personal models are, for silos by their file names."""
+    return [f"{MODELS}/{stem}.md" for stem in silos]
 
 
 def cloud_files(silos: Iterable[str]) -> list[str]:

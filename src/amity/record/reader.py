@@ -15,10 +15,9 @@ from torch import Tensor
 from amity.errors import DamagedFile, InputError
 from amity.federation.events import Event
 from amity.record.checksums import Check, Sums, config_sum, damaged, read_sums, sum_of, weights_sum
-from amity.record.contents import Config, Facts, Line, Manifest, Summary
+from amity.record.contents import Config, Facts, Line, Manifest, ModelFacts, Summary
 from amity.record.directory import (
     CHECKPOINT,
-    CLOUDS,
     CONFIG,
     EVENTS,
     FACTS,
@@ -39,7 +38,7 @@ from amity.record.directory import (
 from amity.record.events import read_events
 from amity.record.files import Array, load_arrays, load_bytes, load_toml, parse_json
 from amity.record.lines import read_lines
-from amity.record.shapes import are_facts, is_manifest, is_summary
+from amity.record.shapes import are_facts, are_model_facts, is_manifest, is_summary
 from amity.record.summary import LATER_KEYS, latest, summarise
 
 
@@ -114,6 +113,12 @@ class Record:
         return listed and all((self.path / name).exists() for name in names)
 
     @property
+    def has_model_facts(self) -> bool:
+        """Whether it is known what every personal model takes and gives; earlier versions did not write it down."""
+        names = [name.removesuffix(".safetensors") + ".json" for name in self._model_files.values()]
+        return self.sums is not None and all(self.sums.lists(name) for name in names)
+
+    @property
     def models_elsewhere(self) -> bool:
         """Whether the silos of the run are organisations of their own, which keep their personal models."""
         return self.facts.get("engine") == "flare"
@@ -121,27 +126,48 @@ class Record:
     @property
     def models(self) -> dict[str, dict[str, Tensor]]:
         """Every silo's personal model, as a state dict."""
+        return {silo: self.model(silo) for silo in self.silos}
+
+    def model(self, silo: str) -> dict[str, Tensor]:
+        """A silo's personal model, as a state dict."""
+        self._check_has_model(silo)
+        file = self._there(self._model_files[silo])
+        assert file is not None
+        return _tensors(file)
+
+    def model_facts(self, silo: str) -> ModelFacts:
+        """What a silo's personal model takes and gives. Runs of earlier versions do not know."""
+        self._check_has_model(silo)
+        file = self._there(self._model_files[silo].removesuffix(".safetensors") + ".json")
+        if file is None:
+            raise InputError(
+                f"{self.path / MODELS} does not say what the model of {silo} takes, as a run of this version does: "
+                "run it again with --force"
+            )
+        facts = parse_json(file, load_bytes(file))
+        if not are_model_facts(facts):
+            raise _strange(file)
+        return facts
+
+    def _check_has_model(self, silo: str) -> None:
+        """Refuse to look for the model of a silo that keeps it elsewhere, or has none yet."""
         if self.models_elsewhere:
-            raise InputError(f"{self.path} has no models, each silo has its own: look into its state folder")
-        files = {silo: self._there(name) for silo, name in self._model_files.items()}
-        if missing := [silo for silo, file in files.items() if file is None]:
-            raise InputError(f"{self.path / MODELS} has no model of {missing[0]}: finish the run with --resume")
-        try:
-            return {silo: load_file(file) for silo, file in files.items() if file is not None}
-        except (OSError, SafetensorError) as error:
-            raise DamagedFile(f"the models in {self.path / MODELS} cannot be read: {error}") from error
+            raise InputError(
+                f"{self.path} has no models, each silo has its own: look into its state folder, or use it there with "
+                "`amity federation predict`"
+            )
+        name = self._model_files[silo]
+        if not (self.sums.lists(name) if self.sums is not None else (self.path / name).exists()):
+            raise InputError(f"{self.path / MODELS} has no model of {silo}: finish the run with --resume")
 
     @property
     def clouds(self) -> dict[str, dict[str, Tensor]]:
         """The cloud models that silos were sent in the delivered round, as state dicts; empty without."""
         names = file_names(self.silos)
         files = {silo: self._there(name) for silo, name in zip(names, cloud_files(names.values()), strict=True)}
-        try:
-            return {silo: load_file(file) for silo, file in files.items() if file is not None}
-        except (OSError, SafetensorError) as error:
-            raise DamagedFile(f"the models in {self.path / CLOUDS} cannot be read: {error}") from error
+        return {silo: _tensors(file) for silo, file in files.items() if file is not None}
 
-    @property
+    @cached_property
     def _model_files(self) -> dict[str, str]:
         names = file_names(self.silos)
         return dict(zip(names, model_files(names.values()), strict=True))
@@ -231,6 +257,13 @@ def _load(path: Path, sums: Sums | None) -> object:
     if sums is not None and sum_of(content) != sums.files.get(path.name):
         raise damaged(path)
     return parse_json(path, content)
+
+
+def _tensors(file: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise DamagedFile(f"the model {file} cannot be read: {error}") from error
 
 
 def _rounds_of(path: Path, silos: int) -> dict[int, Array]:

@@ -2,7 +2,7 @@
 
 The types of contents.py are turned into shapes once, and values are held against these. A shape is a type; a set of
 types; None; a tuple of alternatives; a list with the shape of every item; a dict with the shapes of some keys, those
-that begin with "?" being optional; `Each`, of a dict with any keys; or `OneOf` some words.
+that begin with "?" being optional; `Each`, of a dict with any keys; `OneOf` some words; or `Anything`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,17 @@ from typing import (
 
 from amity.learn.metrics import TITLES
 from amity.metric import METRICS
-from amity.record.contents import CheckpointFile, EventLine, FactsFile, Line, Manifest, Summary, SumsFile
+from amity.record.contents import CheckpointFile, EventLine, FactsFile, Line, Manifest, ModelFacts, Summary, SumsFile
 
 
 class Each(NamedTuple):
     """A dict whose values all have one shape."""
 
     of: Any
+
+
+class Anything(NamedTuple):
+    """A value that somebody else knows how to read."""
 
 
 class OneOf(NamedTuple):
@@ -57,6 +61,8 @@ def shape_of(hint: Any) -> Any:
         return _any_of([shape_of(alternative) for alternative in inner])
     if origin is Literal:
         return OneOf(inner)
+    if hint is Any:
+        return Anything()
     if hint is float:
         return NUMBER  # 1.0 may stand in a file as 1
     if hint in (int, str, bool, NoneType):
@@ -87,6 +93,8 @@ def fits(value: Any, shape: Any) -> bool:
     """Return whether a value has a shape."""
     if isinstance(shape, Each):
         return isinstance(value, dict) and all(fits(item, shape.of) for item in value.values())
+    if isinstance(shape, Anything):
+        return True
     if isinstance(shape, OneOf):
         return isinstance(value, str) and value in shape.words
     if isinstance(shape, tuple):
@@ -115,6 +123,7 @@ _MANIFEST = shape_of(Manifest)
 _EVENT = shape_of(EventLine)
 _CHECKPOINT = shape_of(CheckpointFile)
 _SUMS = shape_of(SumsFile)
+_MODEL = shape_of(ModelFacts)
 
 
 def is_line(line: object, silos: int) -> TypeGuard[Line]:
@@ -151,6 +160,13 @@ def is_manifest(manifest: object) -> TypeGuard[Manifest]:
     counts = [held for held in parts if held is not None]
     classes = max(1, manifest["classes"])
     return all(len(held) == classes and min(held) >= 0 for held in counts)
+
+
+def are_model_facts(facts: object) -> TypeGuard[ModelFacts]:
+    """Return whether these say what a personal model takes and gives."""
+    if not isinstance(facts, dict) or not fits(facts, _MODEL) or len(facts["scale"]) != 2:
+        return False
+    return bool(facts["shape"]) and min(facts["shape"]) > 0 and facts["labels"] != []
 
 
 def is_event(event: object) -> TypeGuard[EventLine]:

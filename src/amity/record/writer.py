@@ -19,7 +19,7 @@ from amity.federation.resume import Saved
 from amity.record.checkpoint import save_checkpoint, settle
 from amity.record.checksums import FIRST, Check, checked_line
 from amity.record.configuration import as_written
-from amity.record.contents import Config, Facts, Line, Summary
+from amity.record.contents import Config, Facts, Line, ModelFacts, Summary
 from amity.record.creating import create_directory
 from amity.record.directory import (
     CLOUDS,
@@ -33,6 +33,7 @@ from amity.record.directory import (
     cloud_files,
     file_names,
     has_ended,
+    model_facts_files,
     model_files,
     prediction_files,
     read_parts,
@@ -40,9 +41,9 @@ from amity.record.directory import (
     weights_part,
 )
 from amity.record.events import EventLog
-from amity.record.files import append, load_json, replace, sync, to_json, written_to
+from amity.record.files import Array, append, load_json, replace, sync, to_json, written_to
 from amity.record.lock import Lock
-from amity.record.outputs import save_models, save_predictions, save_weights
+from amity.record.outputs import save_model_facts, save_models, save_predictions, save_weights
 from amity.record.reader import read
 from amity.record.resuming import resumption, rewind
 from amity.record.round_line import left_out, line_of
@@ -214,10 +215,14 @@ class Recorder:
         models: Iterable[tuple[str, Mapping[str, Tensor]]],
         clouds: Iterable[tuple[str, Mapping[str, Tensor]]] = (),
         cloud_scores: Mapping[str, Score] | None = None,
+        *,
+        model_facts: Mapping[str, ModelFacts] | None = None,
+        outcomes: Mapping[str, Mapping[str, Array]] | None = None,
     ) -> Summary:
         """Write the personal models (silo and state dict), the predictions, the weights and the summary.
 
-        `clouds`: the cloud models of the silos that were sent one, and their scores. A run that is finished already
+        `clouds`: the cloud models of the silos that were sent one, and their scores. `model_facts`: what each personal
+        model takes and gives. `outcomes`: what each says about its silo's test examples. A run that is finished already
         stays as it is.
         """
         if self.finished:
@@ -226,12 +231,14 @@ class Recorder:
         with written_to(self.path):
             self._seal.open()
             save_models(self.path / MODELS, models, self._files)
+            save_model_facts(self.path / MODELS, model_facts or {}, self._files)
             for name in cloud_files(self._files.values()):  # of an earlier end, after which rounds were added
                 (self.path / name).unlink(missing_ok=True)
             if cloud_scores:
                 save_models(self.path / CLOUDS, clouds, self._files)
-            summary = self._write_results(cloud_scores)
-            self._close_seal([*model_files(self._files.values()), *cloud_files(self._files.values())])
+            summary = self._write_results(cloud_scores, outcomes)
+            stems = self._files.values()
+            self._close_seal([*model_files(stems), *model_facts_files(stems), *cloud_files(stems)])
             (self.path / PART).unlink(missing_ok=True)
             shutil.rmtree(self.path / OLD, ignore_errors=True)  # the run is done: one checkpoint will do
         self.close()
@@ -264,12 +271,16 @@ class Recorder:
         names = [*models, *prediction_files(self._files.values()), WEIGHTS, EVENTS, SUMMARY]
         self._seal.close(names, len(self.lines), self._check)
 
-    def _write_results(self, cloud_scores: Mapping[str, Score] | None = None) -> Summary:
+    def _write_results(
+        self,
+        cloud_scores: Mapping[str, Score] | None = None,
+        outcomes: Mapping[str, Mapping[str, Array]] | None = None,
+    ) -> Summary:
         """Write weights, predictions and the summary of the rounds so far."""
         parts = read_parts(self.path / PART, len(self.silos))
         weights = {round: matrix for round, matrix in parts.items() if round <= len(self.lines)}
         save_weights(self.path, weights)
-        save_predictions(self.path, self._files.values(), self._right["delivered"], self._right["last"])
+        save_predictions(self.path, self._files, self._right["delivered"], self._right["last"], outcomes or {})
         clouds = None if not cloud_scores else [cloud_scores.get(silo) for silo in self.silos]
         summary = summarise(self.facts, self.lines, latest(weights), self.seconds, clouds)
         replace(self.path / SUMMARY, to_json(summary, indent=1))

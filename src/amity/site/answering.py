@@ -225,7 +225,6 @@ class Worker:
                 self._silos(self._agreed.signed),
                 side.kept.round,
                 model,
-                pixels=self.site.data is not None,  # a factory's arrays are taken as they are
             )
 
     def _welcome(self, side: KeptSilo, newcomer: Member) -> None:

@@ -5,6 +5,7 @@
     data = "patients.csv"               # csv, parquet, npz, or a folder: what `--data folder:` takes for one silo
     label = "diagnosis"                 # the column of the labels, in tables
     drop_columns = ["id"]               # columns to leave out
+    schema = "schema.toml"              # what columns of tables are, the same file at all silos; else they are numbers
     test_fraction = 0.2                 # held out where the data bring no test part; else what the run says
     factory = "my_data:load"            # instead of `data`: a function that gives x_train, y_train, x_test, y_test
     model = "my_models:build"           # the code of a model of one's own, which a contract only names
@@ -47,6 +48,7 @@ class Site:
     factory: str | None = None
     label: str | None = None
     drop_columns: tuple[str, ...] = ()
+    schema: Path | None = None
     test_fraction: float | None = None
     model: str | None = None
     threads: int = 1
@@ -87,6 +89,7 @@ def site_of(table: Mapping[str, Any], folder: Path) -> Site:
         "factory": reader.text("factory", FACTORY, "module:function"),
         "label": reader.text("label"),
         "drop_columns": reader.texts("drop_columns"),
+        "schema": reader.path("schema"),
         "test_fraction": reader.share("test_fraction"),
         "model": reader.text("model", FACTORY, "module:function"),
         "threads": reader.count("threads", 1),
@@ -160,8 +163,10 @@ class _Reader:
         if len(brought) != 1:
             got = " and ".join(brought) or "neither"
             self.problems.append(f"a silo's data are named by data or by factory, got {got}: give one of them")
-        if "factory" in self._table and (found["label"] or found["drop_columns"]):
-            self.problems.append("label and drop_columns choose from a table's columns, got a factory: leave them out")
+        if "factory" in self._table and (found["label"] or found["drop_columns"] or found["schema"]):
+            self.problems.append(
+                "label, drop_columns and schema are about a table's columns, got a factory: leave them out"
+            )
 
     def _checked(self, key: str, value: Any, fits: object, rule: str) -> Any:
         if fits:

@@ -10,7 +10,6 @@ purpose (`UnfitData`): they name columns and count examples. Of any other the si
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -29,17 +28,17 @@ from amity.data.division import Division
 from amity.data.own.arrays import own_silos
 from amity.data.own.tensors import to_labels, to_tensor
 from amity.data.schema import labels
+from amity.data.schema.schema_file import read_schema
+from amity.data.schema.table_schema import TableSchema
 from amity.data.silos import Silos
 from amity.data.source import scale_pixels
 from amity.federation.run_contract import DataForm
 from amity.prepare import ready
 from amity.resolve import method_of
 from amity.site.config import Site
-from amity.site.files import read_parts
+from amity.site.files import read_by_schema, read_parts
 
 _log = logging.getLogger("amity.site")
-
-_WHOLE = re.compile(r"([+-]?\d+)\.0*", re.ASCII)  # 1.0 means the class 1; 01 may be another code
 
 
 class UnfitData(InputError):
@@ -57,10 +56,11 @@ def silos_of(site: Site, form: DataForm, run: Run) -> Silos:
     """The silo's data, in the form of a contract."""
     with _private(site):
         features: tuple[str, ...] = ()
+        schema = None if site.schema is None else read_schema(site.schema)
         if site.data is None:
             whole = _from_factory(site, form, run)
         else:
-            whole, features = _from_files(site, site.data, form, run)
+            whole, features = _from_files(site, site.data, form, run, schema)
         for split in (whole.train, whole.test, whole.val):
             if split is not None and tuple(split.x.shape[1:]) != form.shape:
                 raise UnfitData(
@@ -69,7 +69,18 @@ def silos_of(site: Site, form: DataForm, run: Run) -> Silos:
                 )
         silos = own_silos([_apart(whole)], classes=form.classes, data=site.name)
     (silo,) = silos.silos
-    return Silos((silo,), form.classes, site.name, "own", silos.notes, form.labels or (), features=features)
+    return Silos(
+        (silo,),
+        form.classes,
+        site.name,
+        "own",
+        silos.notes,
+        form.labels or (),
+        label=site.label or ("" if schema is None else schema.label),
+        features=features,
+        schema=schema,
+        pixels=site.data is not None,  # a factory's arrays are taken as they are
+    )
 
 
 @contextmanager
@@ -85,9 +96,19 @@ def _private(site: Site) -> Iterator[None]:
         raise UnfitData(f"silo {site.name} cannot make its data ready ({kind}): its own log says why") from error
 
 
-def _from_files(site: Site, path: Path, form: DataForm, run: Run) -> tuple[Silo, tuple[str, ...]]:
-    """What lies in the silo's files, and the names of its columns, where it has tables."""
-    parts = read_parts(path, site.label, site.drop_columns, form.features)
+def _from_files(
+    site: Site, path: Path, form: DataForm, run: Run, schema: TableSchema | None
+) -> tuple[Silo, tuple[str, ...]]:
+    """What lies in the silo's files, and the names of its features, where it has tables."""
+    if schema is None:
+        parts = read_parts(path, site.label, site.drop_columns, form.features)
+    else:
+        if form.features != schema.features:
+            raise UnfitData(
+                f"silo {site.name}: the contract's features must be those of the schema in silo.toml, in their order, "
+                f"it has {len(form.features or ())} and the schema {len(schema.features)}: use the consortium's schema"
+            )
+        parts = read_by_schema(path, schema, site.label, site.drop_columns)
     if missing := sorted({name for part in parts for name in part.missing}):
         raise UnfitData(
             f"silo {site.name}: the contract's features must be columns of its tables, it lacks "
@@ -159,7 +180,7 @@ def _numbered(site: Site, form: DataForm, parts: Sequence[labels.Written], colum
     found, unknown = [], 0
     for y in parts:
         texts, place = np.unique(labels.written(y, column), return_inverse=True)
-        listed = [_place(text, places, counted) for text in texts.tolist()]
+        listed = [labels.place_of(text, places, counted=counted) for text in texts.tolist()]
         numbers = torch.tensor(listed, dtype=torch.int64)[torch.from_numpy(place)]
         unknown += int((numbers < 0).sum())
         found.append(numbers)
@@ -170,17 +191,6 @@ def _numbered(site: Site, form: DataForm, parts: Sequence[labels.Written], colum
             f"another one ({column}): rename these labels, or ask for a contract that has them"
         )
     return found
-
-
-def _place(label: object, places: dict[str, int], counted: bool) -> int:
-    """The place of a label in the contract's list; -1: it is not there."""
-    if counted and isinstance(label, int) and not isinstance(label, bool):
-        return label if 0 <= label < len(places) else -1
-    text = str(int(label)) if isinstance(label, float) and label == int(label) else str(label)
-    text = unicodedata.normalize("NFC", text)
-    if text not in places and (whole := _WHOLE.fullmatch(text)):
-        text = whole[1]
-    return places.get(text, -1)
 
 
 def _apart(silo: Silo) -> Silo:

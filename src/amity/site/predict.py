@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-from torch import nn
-
-from amity import models
-from amity.contract import Split
+from amity.contract import Model, Split
 from amity.errors import InputError
 from amity.learn.task import Task
 from amity.learn.threads import one_thread
-from amity.record.files import replace as put
-from amity.resolve import Builds
+from amity.predicting.examples import read_examples
+from amity.predicting.export import SUFFIXES, Exported, Kind, export_model
+from amity.predicting.model import is_own, outputs_of, task_of
+from amity.predicting.predictions import Predictions, predictions_of
+from amity.record.contents import ModelFacts
 from amity.site.config import Site, load_site
-from amity.site.data import code, coloured
-from amity.site.files import read_examples
-from amity.site.model_file import WEIGHTS, ModelFacts, read_facts, read_weights
-from amity.site.results import outputs_of
-
-Numbers = npt.NDArray[np.float64]
+from amity.site.data import code
+from amity.site.model_file import WEIGHTS, read_facts, read_weights
 
 
-class Predictions(NamedTuple):
-    """What a model says about examples, in their order."""
-
-    labels: tuple[str, ...] | None  # the classes; None: quantities
-    values: tuple[str, ...] | tuple[float, ...]  # the likeliest class, or the quantity in the silo's own unit
-    probabilities: Numbers | None  # [n, classes]
-
-
-def predict(site: Site | str | Path, run: str, file: str | Path) -> Predictions:
-    """What the silo's personal model of a run says about the examples in a file.
+def predict(site: Site | str | Path, run: str, file: str | Path, keep: Sequence[str] = ()) -> Predictions:
+    """Return what the silo's personal model of a run says about the examples in a file.
 
     A csv or parquet file needs the columns that the model was trained on, by name and in any order; others are left
-    out. An npz file has them as `x`. A folder holds images, or a folder of images per class.
+    out, but those in `keep` stand beside the predictions. An npz file has the examples as `x`. A folder holds images,
+    or a folder of images per class.
     """
+    used = _personal(site, run)
+    with one_thread():
+        found = read_examples(Path(file), used.facts, keep)
+        examples = used.task.prepare(Split(found.x, found.x.new_zeros(len(found.x))))
+        outputs = outputs_of(used.task, used.model, examples.x)
+    return predictions_of(used.facts, outputs, found.labels, found.kept, found.notes)
+
+
+def export(site: Site | str | Path, run: str, to: Kind, out: str | Path | None = None) -> Exported:
+    """Write the silo's personal model of a run for others; without `out`, under the run's name in this folder."""
+    if to == "card":
+        raise InputError("a silo's own page about its model is report.md, which `amity federation verdict` writes")
+    used = _personal(site, run)
+    place = Path(run + SUFFIXES[to]) if out is None else Path(out)
+    with one_thread():
+        return export_model(used.facts, used.task, used.model, to, place, used.folder)
+
+
+class _Personal(NamedTuple):
+    facts: ModelFacts
+    task: Task
+    model: Model
+    folder: Path
+
+
+def _personal(site: Site | str | Path, run: str) -> _Personal:
+    """Return the silo's personal model of a run, with all that is known of it."""
     site = site if isinstance(site, Site) else load_site(site)
     folder = site.run(run)
     if not (folder / WEIGHTS).exists():
@@ -48,42 +61,9 @@ def predict(site: Site | str | Path, run: str, file: str | Path) -> Predictions:
     facts = read_facts(folder)
     with one_thread():
         task = _task(site, facts)
-        x = read_examples(Path(file), facts["features"], pixels=facts["pixels"])
-        x = coloured(x, tuple(facts["shape"]))
-        if list(x.shape[1:]) != facts["shape"]:
-            raise InputError(
-                f"{file}: the model of run {run!r} takes examples of shape {facts['shape']}, "
-                f"got {list(x.shape[1:])}: bring them to that form"
-            )
-        examples = task.prepare(Split(x, x.new_zeros(len(x))))
-        outputs = outputs_of(task, read_weights(folder / WEIGHTS, task), examples.x).double()
-    if facts["labels"] is None:
-        zero, unit = facts["scale"]
-        return Predictions(None, tuple((outputs[:, 0] * unit + zero).tolist()), None)
-    labels = tuple(facts["labels"])
-    chosen = tuple(labels[place] for place in outputs.argmax(1).tolist())
-    return Predictions(labels, chosen, outputs.softmax(1).numpy(force=True))
+        return _Personal(facts, task, read_weights(folder / WEIGHTS, task), folder)
 
 
 def _task(site: Site, facts: ModelFacts) -> Task:
-    shape, classes = tuple(facts["shape"]), len(facts["labels"] or ())
-    if facts["model"] == "auto" or facts["model"] in models.MODELS:
-        return Task(models.make(facts["model"], shape, classes or 1), shape, classes)
-    if site.model is None:
-        raise InputError(
-            f'the model {facts["model"]!r} needs its code: silo.toml has to name it, model = "module:function"'
-        )
-    make: Builds = code(site, site.model)
-    return Task(make if not isinstance(make, nn.Module) else lambda: make, shape, classes)
-
-
-def write_csv(predictions: Predictions, file: Path) -> None:
-    """Write predictions as a table: a row for each example, with the probability of every class."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    named = () if predictions.labels is None else tuple(f"p({label})" for label in predictions.labels)
-    rows.writerow(("row", "prediction", *named))
-    for row, value in enumerate(predictions.values):
-        shares = () if predictions.probabilities is None else predictions.probabilities[row].tolist()
-        rows.writerow((row, value, *(f"{share:.6g}" for share in shares)))
-    put(file, text.getvalue().encode())
+    own = None if site.model is None or not is_own(facts) else code(site, site.model)
+    return task_of(facts, own, 'silo.toml has to name it, model = "module:function"')

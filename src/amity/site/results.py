@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from amity.contract import Model, Score, Silo
 from amity.errors import InputError
@@ -30,6 +28,8 @@ from amity.federation.safe_files import lock
 from amity.learn.task import Task
 from amity.learn.threads import one_thread
 from amity.methods.separate import Separate
+from amity.predicting.model import outputs_of, restored
+from amity.record.contents import ModelFacts
 from amity.record.files import load_json, plain, save_arrays, to_json
 from amity.record.files import replace as put
 from amity.site import agreement, ending
@@ -37,14 +37,12 @@ from amity.site.config import Site
 from amity.site.data import prepared
 from amity.site.ending import VERDICT
 from amity.site.keeping import KeptSilo, writing
-from amity.site.model_file import WEIGHTS, ModelFacts, read_facts, read_weights, write_weights
+from amity.site.model_file import WEIGHTS, read_facts, read_weights, write_weights
 from amity.site.verdict import Verdict, report
 from amity.worth import paired
 from amity.worth.judgement import judged, with_training
 
 REPORT, ALONE, PREDICTIONS = "report.md", "alone.safetensors", "predictions.npz"
-
-_BATCH = 250
 
 _log = logging.getLogger("amity.site")
 
@@ -169,26 +167,13 @@ def _compared_by(score: Score) -> float:
     return score.metrics["r2"] if "r2" in score.metrics else score.accuracy
 
 
-def outputs_of(task: Task, model: Model, x: Tensor) -> Tensor:
-    """What a model gives for these examples.  # [n, classes]"""
-    module = task.module(model)
-    with torch.no_grad():
-        return torch.cat([module(part) for part in x.split(_BATCH)])
-
-
 def _write_predictions(file: Path, task: Task, silo: Silo, models: dict[str, Model], facts: ModelFacts) -> None:
     """Probabilities of every class, or quantities in the silo's own unit."""
     test, scale = task.prepare(silo.test), silo.scale
-    found = {"y": silo.test.y.numpy(force=True) if task.classes else _restored(silo.test.y.double(), *scale)}
+    found = {"y": (silo.test.y if task.classes else restored(silo.test.y, scale)).numpy(force=True)}
     for name, model in models.items():
         outputs = outputs_of(task, model, test.x)
-        found[name] = (
-            outputs.softmax(1).numpy(force=True) if task.classes else _restored(outputs[:, 0].double(), *scale)
-        )
+        found[name] = (outputs.softmax(1) if task.classes else restored(outputs[:, 0], scale)).numpy(force=True)
     if facts["labels"] is not None:
         found["labels"] = np.array(facts["labels"])
     save_arrays(file, found)
-
-
-def _restored(values: Tensor, zero: float, unit: float) -> paired.Array:
-    return (values * unit + zero).numpy(force=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from amity.contract import InputError
 from amity.data.formats.content import AGAIN, unreadable
@@ -21,16 +22,21 @@ _GREY = ("1", "L", "LA", "I;16", "I")
 
 def read(folder: Path, classes: Sequence[Path], budget: MemoryBudget) -> Part:
     """Return all images of these class folders. Grey ones have one channel, or three if others are in colour."""
+    for place in classes:
+        if not place.is_dir():
+            raise InputError(f"{place} must be a folder with the images of one class, it is a file: move it elsewhere")
+    paths = [path for place in classes for path in listed(place)]
+    if not paths:
+        raise InputError(f"{folder} must hold images in one folder per class, found none: add some")
+    return Part(pixels(folder, paths, budget), np.array([path.parent.name for path in paths]), str(folder), named=True)
+
+
+def pixels(folder: Path, paths: Sequence[Path], budget: MemoryBudget) -> Tensor:
+    """Return the pixels of these images of a folder.  # [n, channels, height, width] uint8"""
     try:
         from PIL import Image
     except ImportError:
         raise InputError(f"{folder} needs Pillow to be read, which is not there: pip install 'amity[images]'") from None
-    for place in classes:
-        if not place.is_dir():
-            raise InputError(f"{place} must be a folder with the images of one class, it is a file: move it elsewhere")
-    paths = [path for place in classes for path in _listed(place)]
-    if not paths:
-        raise InputError(f"{folder} must hold images in one folder per class, found none: add some")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # `_weigh` refuses what it warns of
         opened = [_open(path, Image, budget) for path in paths]
@@ -43,11 +49,10 @@ def read(folder: Path, classes: Sequence[Path], budget: MemoryBudget) -> Part:
             size, first = (f"{shape[1]}x{shape[0]}" for shape in (image.shape, images[0].shape))
             raise InputError(f"{path} must have {first} pixels as {paths[0].name}, found {size}: resize it")
     x = torch.from_numpy(np.stack(images))  # [n, H, W] or [n, H, W, 3]
-    x = x.permute(0, 3, 1, 2) if colour else x.unsqueeze(1)
-    return Part(x.contiguous(), np.array([path.parent.name for path in paths]), str(folder), named=True)
+    return (x.permute(0, 3, 1, 2) if colour else x.unsqueeze(1)).contiguous()
 
 
-def _listed(folder: Path) -> list[Path]:
+def listed(folder: Path) -> list[Path]:
     """Return the images of one class in the order of their names; refuse a folder that holds anything else."""
     paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for path in paths:

@@ -12,16 +12,18 @@ import numpy.typing as npt
 
 from amity.contract import InputError
 from amity.data.formats.content import AGAIN
-from amity.data.formats.part import Part, part_of_arrays
+from amity.data.formats.part import Part, part_of_table
 from amity.data.memory import NUMBER, MemoryBudget
+from amity.data.schema.cells import Column, ColumnReader, Table
 from amity.data.schema.columns import Columns, leave_out
-from amity.data.schema.labels import Written
+from amity.data.schema.labels import Written, written
+from amity.errors import several
 
 BYTES = 8 + NUMBER  # per number: pyarrow still holds it while numpy has its copy
 
 
 @contextmanager
-def _opened(path: Path, words: tuple[str, ...] = ()) -> Iterator[Any]:
+def opened(path: Path, words: tuple[str, ...] = ()) -> Iterator[Any]:
     """Open a parquet file, reading its directory only; the columns in `words` will hold each different word once."""
     try:
         import pyarrow as pa
@@ -37,13 +39,13 @@ def _opened(path: Path, words: tuple[str, ...] = ()) -> Iterator[Any]:
 
 def header(path: Path) -> list[str]:
     """Return the names of the columns, as the file spells them."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return list(file.schema_arrow.names)
 
 
 def weigh(path: Path, columns: Columns, budget: MemoryBudget) -> None:
     """Take the memory for the columns that are read, at least as numbers: repeated zeros take no space in the file."""
-    with _opened(path) as file:
+    with opened(path) as file:
         _check_types(file.schema_arrow, columns, path)
         directory, names = file.metadata, file.schema_arrow.names
         read = {names[place] for place in (columns.label, *columns.features)}
@@ -54,21 +56,33 @@ def weigh(path: Path, columns: Columns, budget: MemoryBudget) -> None:
 
 
 def _check_types(schema: Any, columns: Columns, path: Path) -> None:
-    """Refuse columns that hold neither numbers nor labels, before any of them is read."""
-    for place in (columns.label, *columns.features):
+    """Refuse columns that hold neither numbers nor words nor dates, before any of them is read."""
+    problems = []
+    for place in dict.fromkeys((columns.label, *columns.features)):
         kind, name = schema.field(place).type, columns.header[place]
-        if place == columns.label and not (_is_number(kind) or _is_word(kind)):
-            raise InputError(f"{path}, {name}: must be numbers or words, found {kind}: convert it")
-        if place != columns.label and not _is_number(kind):
-            raise InputError(f"{path}, {name} must be numbers, found {kind}: encode it, or {leave_out(name)}")
+        if place not in columns.features and not (is_number(kind) or _is_word(kind)):
+            problems.append(f"{path}, {name}: must be numbers or words, found {kind}: convert it")
+        if place in columns.features and not (is_number(kind) or _is_text(kind) or _is_date(kind)):
+            rule = "must be numbers, words or dates"
+            problems.append(f"{path}, {name} {rule}, found {kind}: convert it, or {leave_out(name)}")
+    if problems:
+        raise several(problems)
 
 
-def _is_number(kind: Any) -> bool:
-    return _is_any(kind, "boolean", "integer", "floating")
+def is_number(kind: Any) -> bool:
+    return _is_any(kind, "boolean", "integer", "floating", "decimal", "null")
+
+
+def _is_text(kind: Any) -> bool:
+    return _is_any(kind, "string", "large_string")
 
 
 def _is_word(kind: Any) -> bool:
-    return _is_any(kind, "string", "large_string", "binary", "large_binary")
+    return _is_text(kind) or _is_any(kind, "binary", "large_binary")
+
+
+def _is_date(kind: Any) -> bool:
+    return _is_any(kind, "date", "timestamp")
 
 
 def _is_any(kind: Any, *names: str) -> bool:
@@ -80,29 +94,63 @@ def _is_any(kind: Any, *names: str) -> bool:
 
 
 def read(path: Path, columns: Columns, budget: MemoryBudget) -> Part:
-    """Return the examples of a parquet file that was weighed: features [n, d] as float32, and labels [n]."""
-    x, y = _arrays(path, columns, budget)
-    part = part_of_arrays(x, y, f"{path}:", f"{path}, {columns.label_name}:", str(path))
-    return part._replace(columns=columns.feature_names)
+    """Return the examples of a weighed parquet file of complete numbers: features [n, d] as float32, labels [n]."""
+    return part_of_table(read_table(path, columns, budget), columns.feature_names)
 
 
-def _arrays(path: Path, columns: Columns, budget: MemoryBudget) -> tuple[npt.NDArray[np.float64], Written]:
-    kept = sorted((columns.label, *columns.features))
-    with _opened(path) as file:
-        names = file.schema_arrow.names
-        worded = (names[columns.label],) if _is_word(file.schema_arrow.field(columns.label).type) else ()
-    with _opened(path, worded) as file:
+def read_table(path: Path, columns: Columns, budget: MemoryBudget, *, labelled: bool = True) -> Table:
+    """Return the columns of a weighed parquet file that are features, and its labels; `labelled=False`: it has none."""
+    kept = sorted({*columns.features, *([columns.label] if labelled else [])})
+    with opened(path) as file:
+        names, schema = file.schema_arrow.names, file.schema_arrow
+        worded = tuple(names[place] for place in kept if _is_word(schema.field(place).type))
+    with opened(path, worded) as file:
         table = file.read(columns=[names[place] for place in kept])
     if not table.num_rows:
         raise InputError(f"{path} must have one row per example, found none: add some")
-    found = {place: table.column(names[place]) for place in kept}
-    for place, column in found.items():
+    problems, found = list[str](), dict[str, Column]()
+    for place in columns.features:
+        cells = _cells(table.column(names[place]))
+        if (infinite := np.isinf(cells.numbers)).any():
+            name, row = columns.header[place], int(infinite.argmax())
+            problems.append(f"{path}, row {row}: {name} must be finite, found {cells.numbers[row]}: drop it")
+        found[columns.header[place]] = cells
+    labels = np.empty(0, dtype=str)
+    if labelled:
+        column = table.column(names[columns.label])
         if column.null_count:
             row = column.is_null().to_pylist().index(True)
-            raise InputError(f"{path}, row {row}: {columns.header[place]} is missing: fill it in or drop the row")
-    label = found.pop(columns.label)
-    y = _words(label, path, budget) if worded else label.to_numpy()
-    return np.stack([column.to_numpy().astype(np.float64, copy=False) for column in found.values()], axis=1), y
+            name = columns.label_name
+            problems.append(f"{path}, row {row}: {name} is missing, and it is the label: fill it in or drop the row")
+        elif not problems:
+            y = _words(column, path, budget) if names[columns.label] in worded else column.to_numpy()
+            labels = written(y, f"{path}, {columns.label_name}:")
+    if problems:
+        raise several(problems)
+    return Table(str(path), found, labels)
+
+
+def _cells(column: Any) -> Column:
+    """Return one column: numbers, or words, of which only the different ones are unpacked."""
+    import pyarrow as pa
+
+    kind = column.type
+    if is_number(kind):
+        numbers = column.cast(pa.float64()) if not pa.types.is_boolean(kind) else column.cast(pa.int8())
+        return Column(numbers.to_numpy().astype(np.float64))
+    if _is_date(kind):
+        column = column.cast(pa.string())
+    parts = [_coded_words(chunk) for chunk in column.chunks]
+    reader = ColumnReader()
+    for words, places in parts:
+        reader.add_coded(words, places)
+    return reader.column()
+
+
+def _coded_words(chunk: Any) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Return the different words of a chunk, and for each row the place of its word; -1 for none."""
+    coded = chunk if hasattr(chunk, "dictionary") else chunk.dictionary_encode()
+    return coded.dictionary.to_pylist(), coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _words(column: Any, path: Path, budget: MemoryBudget) -> Written:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,9 +10,12 @@ import torch
 from torch import Tensor
 
 from amity.contract import InputError
+from amity.data.schema.cells import Numbers, Table, as_number
+from amity.data.schema.columns import leave_out
 from amity.data.schema.examples import as_features, check_features
 from amity.data.schema.labels import Written, written
 from amity.data.schema.remarks import Look, look
+from amity.errors import several
 
 
 class Part(NamedTuple):
@@ -50,3 +54,25 @@ def part_of_arrays(x: Written, y: Written, x_where: str, y_where: str, where: st
     if not len(x):
         raise InputError(f"{x_where} must have one example or more, found none: add some or leave this silo out")
     return Part(examples, written(y, y_where), where, look=look(native) if native.ndim == 2 else None)
+
+
+def part_of_table(table: Table, names: Sequence[str]) -> Part:
+    """Return the examples of a table of complete numbers, as they are. All that is no number is told at once."""
+    problems, columns = list[str](), list[Numbers]()
+    for name in names:
+        cells = table.columns[name]
+        values, words = cells.mapped(as_number)
+        if words.any():
+            row = int(words.argmax())
+            problems.append(
+                f"{table.place(row)}: {name} must be a number, found {cells.example(row)!r:.60}: encode it, or "
+                f"{leave_out(name)}"
+            )
+        elif (gaps := np.isnan(values)).any():
+            problems.append(f"{table.place(int(gaps.argmax()))}: {name} is missing: fill it in or drop the row")
+        columns.append(values)
+    if problems:
+        raise several(problems)
+    x = np.stack(columns, axis=1)
+    examples = as_features(torch.from_numpy(x), f"{table.where}:")
+    return Part(examples, table.labels, table.where, tuple(names), look=look(x))

@@ -8,6 +8,7 @@ from pathlib import Path
 from amity.data.formats import csv, npz, parquet
 from amity.data.formats.part import Part
 from amity.data.memory import NUMBER, MemoryBudget
+from amity.data.schema.cells import Table
 from amity.data.schema.columns import Columns
 
 TABLES: dict[str, Callable[[Path, Columns, MemoryBudget], Part]] = {".csv": csv.read, ".parquet": parquet.read}
@@ -32,3 +33,9 @@ def read(path: Path, columns: Columns | None, budget: MemoryBudget) -> list[Part
     if columns is None:
         return npz.parts(path)
     return [TABLES[path.suffix.lower()](path, columns, budget)]
+
+
+def read_table(path: Path, columns: Columns, budget: MemoryBudget, *, labelled: bool = True) -> Table:
+    """Return the columns of a table that was weighed, whatever they hold; `labelled=False`: it has no labels."""
+    read = parquet.read_table if path.suffix.lower() == ".parquet" else csv.read_table
+    return read(path, columns, budget, labelled=labelled)

@@ -1,13 +1,14 @@
 """A folder of silos, `--data folder:PATH`: every file or folder in PATH is one silo (see `folder_layout`).
 
 Labels may be words; the classes are the union over silos. Where something is wrong with several silos, one error names
-all of them.
+all of them. Tables alone become features by a schema (see `tables`); beside arrays, they are taken as they are.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,33 +17,77 @@ from amity.data.division import Division
 from amity.data.formats import images, silo_file
 from amity.data.formats.content import unreadable
 from amity.data.formats.part import Part
-from amity.data.memory import NUMBER, MemoryBudget, TooLarge
+from amity.data.memory import NUMBER, MemoryBudget
 from amity.data.own.agreement import check_names
 from amity.data.own.folder_layout import Piece, check_level, entries, pieces, silo_name
+from amity.data.own.problems import Problems
+from amity.data.own.table_columns import TableOptions, chosen_columns
+from amity.data.own.tables import Survey, read_tables, survey_tables
 from amity.data.schema import columns, labels, remarks
 from amity.data.schema.label_kind import number_by_kind
 from amity.data.source import FOLDER, NaturalSilo, Source, join, scale_pixels
 
 
-def read_folder(path: Path, division: Division, kind: labels.Kind, wanted: columns.Wanted) -> Source:
+def read_folder(path: Path, division: Division, kind: labels.Kind, options: TableOptions) -> Source:
     """Read all silos of a folder, each with its own train and test part.
 
-    `kind` says what their labels are; `wanted` says which column of tables holds them, and which columns to leave out.
+    `kind` says what their labels are; `options` say which column of tables holds them, and what becomes of the others.
     """
+    with _readable(path):
+        names, placed = _placed(path)
+        if _all_tables(placed):
+            return read_tables(path, dict(zip(names, placed.values(), strict=True)), division, kind, options)
+        return _read_arrays(path, names, placed, division, kind, options)
+
+
+def survey_folder(path: Path, division: Division, kind: labels.Kind, options: TableOptions) -> Survey:
+    """Look at a folder of tables: the schema that its silos agree on, and what is to be decided about it."""
+    with _readable(path):
+        names, placed = _placed(path)
+        if not _all_tables(placed):
+            raise InputError(f"{path} must hold csv or parquet files alone to have a schema, found others: move them")
+        silos = dict(zip(names, placed.values(), strict=True))
+        return survey_tables(path, silos, division, kind, options, MemoryBudget())
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise unreadable(Path(error.filename or path), error) from error
+
+
+def _placed(path: Path) -> tuple[list[str], dict[Path, list[Piece]]]:
+    """Return the names of the silos of a folder, and the files and folders of each."""
     found = entries(path, "a folder with one file or folder per silo")
     if not found:
         raise InputError(f"{path} must hold one file or folder per silo, found nothing: add some")
-    budget = MemoryBudget()
-    try:
-        names = [silo_name(entry) for entry in found]
-        check_names(names)
-        check_level(path, names)
-        placed = _each(found, pieces)
-        chosen = _chosen([piece.path for own in placed.values() for piece in own if piece.is_table], path, wanted)
-        placed = _each(found, lambda entry: _weighed(placed[entry], chosen, budget))
-        silos = _each(found, lambda entry: [part for piece in placed[entry] for part in _parts(piece, chosen, budget)])
-    except OSError as error:
-        raise unreadable(Path(error.filename or path), error) from error
+    names = [silo_name(entry) for entry in found]
+    check_names(names)
+    check_level(path, names)
+    return names, _each(found, pieces)
+
+
+def _all_tables(placed: Mapping[Path, list[Piece]]) -> bool:
+    return all(piece.is_table for own in placed.values() for piece in own)
+
+
+def _read_arrays(
+    path: Path,
+    names: Sequence[str],
+    placed: Mapping[Path, list[Piece]],
+    division: Division,
+    kind: labels.Kind,
+    options: TableOptions,
+) -> Source:
+    """Return silos of which some are arrays or images: what they hold is taken as it is, tables beside them too."""
+    budget, found = MemoryBudget(), list(placed)
+    if options.schema is not None:
+        raise InputError(f"{path} must hold csv or parquet files alone for --schema, found others: leave it out")
+    chosen = _chosen([piece.path for own in placed.values() for piece in own if piece.is_table], path, options)
+    placed = _each(found, lambda entry: _weighed(placed[entry], chosen, budget))
+    silos = _each(found, lambda entry: [part for piece in placed[entry] for part in _parts(piece, chosen, budget)])
     parts = _alike([part for own in silos.values() for part in own], budget)
     kind = "classes" if kind == "auto" and any(part.named for part in parts) else kind  # a folder per class is one
     written = {str(entry): [part.y for part in own] for entry, own in silos.items()}
@@ -83,43 +128,24 @@ Made = TypeVar("Made")
 
 def _each(silos: Sequence[Path], make: Callable[[Path], Made]) -> dict[Path, Made]:
     """Return what `make` makes of each silo; one error collects what is wrong with several of them."""
-    made: dict[Path, Made] = {}
-    problems = []
-    for entry in silos:
-        try:
-            made[entry] = make(entry)
-        except TooLarge:
-            raise
-        except InputError as error:
-            problems.append(error)
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
-        more = f"; and {len(problems) - columns.SHOWN} silos more" if len(problems) > columns.SHOWN else ""
-        raise InputError("; ".join(map(str, problems[: columns.SHOWN])) + more) from problems[0]
+    problems = Problems()
+    made = problems.each(silos, make)
+    problems.check()
     return made
 
 
-def _chosen(paths: Sequence[Path], folder: Path, wanted: columns.Wanted) -> dict[Path, columns.Columns]:
-    """Return the columns of every table, from the headers alone: the same label and the same features everywhere."""
-    if wanted != columns.Wanted() and not paths:
+def _chosen(paths: Sequence[Path], folder: Path, options: TableOptions) -> dict[Path, columns.Columns]:
+    """Return the columns of the tables that stand beside arrays."""
+    if options.wanted != columns.Wanted() and not paths:
         raise InputError(
             f"{folder} must hold csv or parquet files for --label and --drop-column to choose from, found none: "
             "leave them out"
         )
-    headers = _each(paths, silo_file.header)
-    columns.check_dropped(str(folder), headers.values(), wanted)
-    chosen: dict[Path, columns.Columns] = {}
-    problems: dict[str, str] = {}
-    for path, header in headers.items():
-        try:
-            chosen[path] = columns.choose(header, wanted)
-        except InputError as error:
-            problems[str(path)] = str(error)
-    problems |= columns.same({str(path): table for path, table in chosen.items()})
-    if problems:
-        raise columns.refusal(problems)
-    return chosen
+    problems = Problems()
+    chosen = chosen_columns(paths, folder, options, problems)
+    problems.check()
+    first = next(iter(chosen.values()), None)
+    return {path: table if first is None else table.ordered(first) for path, table in chosen.items()}
 
 
 def _weighed(own: list[Piece], chosen: Mapping[Path, columns.Columns], budget: MemoryBudget) -> list[Piece]:

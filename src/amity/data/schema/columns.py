@@ -8,11 +8,10 @@ import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 from amity.data.schema.labels import is_number
-from amity.errors import InputError
+from amity.errors import InputError, several
 
 NAMES = ("label", "target", "y", "outcome", "class")
 """Names by which a column of labels is recognised where the user gives none, in upper or lower case."""
@@ -45,6 +44,10 @@ class Columns(NamedTuple):
     def feature_names(self) -> tuple[str, ...]:
         """The names of the columns that are features, in their order."""
         return tuple(self.header[place] for place in self.features)
+
+    def ordered(self, like: Columns) -> Columns:
+        """Return the same columns with the features in the order of another table."""
+        return self._replace(features=tuple(self.header.index(name) for name in like.feature_names))
 
 
 def wanted(label: str | None, drop: Sequence[str]) -> Wanted:
@@ -154,31 +157,36 @@ def check_dropped(where: str, headers: Iterable[Sequence[str]], asked: Wanted) -
 
 
 def same(tables: dict[str, Columns]) -> dict[str, str]:
-    """Return a problem for each table whose features differ from those of the first in name or order."""
+    """Return a problem for each table whose features have other names than those of the first; any order will do."""
     if not tables:
         return {}
     first, *others = tables
     names = tables[first].feature_names
     problems = {}
     for where in others:
-        if (found := tables[where].feature_names) != names:
-            pairs = zip_longest(map(repr, names), map(repr, found), fillvalue="nothing")
-            expected, got = next(pair for pair in pairs if pair[0] != pair[1])
+        found = tables[where].feature_names
+        if set(found) != set(names):
+            lacks = [repr(name) for name in names if name not in set(found)]
+            adds = [repr(name) for name in found if name not in set(names)]
+            told = [f"{what} {listed(some)}" for what, some in (("lacks", lacks), ("has also", adds)) if some]
             problems[where] = (
-                f": columns must be those of {first} in the same order, found {got} for {expected}: give all silos the "
-                "same columns, or --drop-column those that only some have"
+                f": columns must be those of {first}, {' and '.join(told)}: give all silos the same columns, or "
+                "--drop-column those that only some have"
             )
     return problems
 
 
 def refusal(problems: Mapping[str, str]) -> InputError:
     """Return one error for all problems, given by file; a problem that many files share is told once."""
-    grouped: dict[str, list[str]] = {}
+    return several(grouped(problems))
+
+
+def grouped(problems: Mapping[str, str]) -> list[str]:
+    """Return a line for each problem, with the files that have it."""
+    files: dict[str, list[str]] = {}
     for where, problem in problems.items():
-        grouped.setdefault(problem, []).append(where)
-    lines = [f"{listed(files, 3)}{'' if text.startswith(':') else ' '}{text}" for text, files in grouped.items()]
-    more = f"; and {len(lines) - SHOWN} more like these" if len(lines) > SHOWN else ""
-    return InputError("; ".join(lines[:SHOWN]) + more)
+        files.setdefault(problem, []).append(where)
+    return [f"{listed(some, 3)}{'' if text.startswith(':') else ' '}{text}" for text, some in files.items()]
 
 
 def alike(word: str, names: Iterable[str]) -> str:

@@ -26,6 +26,7 @@ MISSING = {"", "?", "na", "n/a", "nan", "null"}
 
 # float() takes more than people mean: 1_0, infinity, digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+_WHOLE = re.compile(r"([+-]?\d+)\.0*", re.ASCII)  # 1.0 means the class 1; 01 may be another code
 _PLAIN = re.compile(r"[+-]?(0|[1-9]\d*)?(\.\d*)?", re.ASCII)  # 1, 1.0, -0.5; not 01 or 12e4, which may be codes
 
 
@@ -108,6 +109,20 @@ def number(silos: Mapping[str, Sequence[Written]], kind: Kind = "auto", *, by_na
     index = {name: i for i, name in enumerate(order)}
     found = [torch.tensor([index[names[key[text]]] for text in part.texts], dtype=torch.int64) for part in parts]
     return Numbered([those[part.place] for those, part in zip(found, parts, strict=True)], len(order), tuple(order))
+
+
+def place_of(label: object, places: Mapping[str, int], *, counted: bool) -> int:
+    """Return the place of a label in a list that others have made; -1: it is not there.
+
+    `counted`: the list has words alone, so that whole numbers can only be places in it.
+    """
+    if counted and isinstance(label, int) and not isinstance(label, bool):
+        return label if 0 <= label < len(places) else -1
+    text = str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+    text = unicodedata.normalize("NFC", text.strip())
+    if text not in places and (whole := _WHOLE.fullmatch(text)):
+        text = whole[1]
+    return places.get(text, -1)
 
 
 def _texts(part: Written) -> tuple[list[str], Tensor]:

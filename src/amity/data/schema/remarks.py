@@ -94,6 +94,11 @@ def on_columns(silos: Mapping[str, Sequence[Look]], names: Sequence[str] = ()) -
     )
 
 
+def on_scales(silos: Mapping[str, Sequence[Look]], names: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on features of very different scales."""
+    return _scales({name: own[0].deviation for name, own in silos.items()}, np.ones(len(names), dtype=bool), names)
+
+
 def _said(which: Flags, names: Sequence[str], what: str, why: str) -> tuple[str, ...]:
     found = [_called(place, names) for place in which.nonzero()[0].tolist()]
     if not found:

@@ -12,9 +12,14 @@ from torch import Tensor
 from amity.contract import InputError
 from amity.data.division import Division
 from amity.data.formats.content import Arrays
-from amity.data.own.folder import read_folder
+from amity.data.own.folder import read_folder, survey_folder
+from amity.data.own.table_columns import TableOptions
+from amity.data.own.tables import Survey
+from amity.data.schema.agreement import Scaling
 from amity.data.schema.columns import Wanted, wanted
 from amity.data.schema.labels import Kind
+from amity.data.schema.schema_file import read_schema
+from amity.data.schema.table_schema import TableSchema
 from amity.data.sets import cache, files
 from amity.data.sets.entry import SourceEntry
 from amity.data.sets.fetch import Notify, find_or_fetch
@@ -32,6 +37,8 @@ def load(
     labels: Kind = "auto",
     label: str | None = None,
     drop: Sequence[str] = (),
+    schema: str | Path | TableSchema | None = None,
+    scale: Scaling = "auto",
     cached: bool = True,
     notify: Notify | None = None,
 ) -> Source:
@@ -40,7 +47,9 @@ def load(
     Files are searched in `data_dir`, $AMITY_DATA, ./data and the user cache, else fetched into the first or last of
     these. `seed` and `test_fraction` divide data that bring no test part. `labels` says what those of your own silos
     are; `label` names the column that holds them, where these are tables, and is needed unless it is called label,
-    target, y, outcome or class; `drop` names columns to leave out. `cached=False` decodes and verifies anew.
+    target, y, outcome or class; `drop` names columns to leave out. `schema`, or the file that holds it, says what the
+    other columns are, else the silos agree on that; `scale="none"` leaves numbers as they are. `cached=False` decodes
+    and verifies anew.
 
     >>> digits = amity.load("digits")
     >>> digits.classes, len(digits.train.y) + len(digits.test.y)
@@ -50,13 +59,10 @@ def load(
     asked = wanted(label, drop)
     files.check_named(data_dir, variable=False)
     if name.startswith(FOLDER):
-        path = name.removeprefix(FOLDER)
-        if not path:
-            raise InputError(f"{FOLDER} needs the path of a folder with your silos, got none: {FOLDER}PATH")
-        return read_folder(files.expanded(path), division, labels, asked)
+        return read_folder(_folder(name), division, labels, TableOptions(asked, _given(schema), scale))
     entry = SOURCES.entry(name, also=[f"{FOLDER}PATH"])
-    if asked != Wanted():
-        raise InputError(f"{name} has no columns to choose from, got --label or --drop-column: leave them out")
+    if asked != Wanted() or schema is not None:
+        raise InputError(f"{name} has no columns to choose from, got --label, --drop-column or --schema: leave it out")
     if labels == "quantities":
         raise InputError(f"the labels of {name} are classes, got labels=quantities: leave it at auto")
     if entry.official is None:
@@ -71,6 +77,38 @@ def load(
     arrays = cache.decoded(entry.official.folders[0], found.paths, decode) if keep else _tensors(decode())
     source = _built(entry, arrays, division)
     return replace(source, notes=notes_on(entry, source, found))
+
+
+def survey(
+    name: str,
+    *,
+    seed: int = 0,
+    test_fraction: float = 0.2,
+    labels: Kind = "auto",
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    schema: str | Path | TableSchema | None = None,
+    scale: Scaling = "auto",
+) -> Survey:
+    """Look at your own tables in "folder:PATH": what each column is, and what would be done with it.
+
+    The options are those of `load`.
+    """
+    if not name.startswith(FOLDER):
+        raise InputError(f"a schema is made of your own tables, {FOLDER}PATH, got {name!r}: give a folder")
+    options = TableOptions(wanted(label, drop), _given(schema), scale)
+    return survey_folder(_folder(name), Division(seed, test_fraction), labels, options)
+
+
+def _folder(name: str) -> Path:
+    path = name.removeprefix(FOLDER)
+    if not path:
+        raise InputError(f"{FOLDER} needs the path of a folder with your silos, got none: {FOLDER}PATH")
+    return files.expanded(path)
+
+
+def _given(schema: str | Path | TableSchema | None) -> TableSchema | None:
+    return read_schema(schema) if isinstance(schema, (str, Path)) else schema
 
 
 def _tensors(arrays: Arrays) -> dict[str, Tensor]:

@@ -60,6 +60,9 @@ def deal(source: Source, setting: str, clients: int | None, seed: int) -> Silos:
         entry.participation,
         source.label,
         source.features,
+        source.schema,
+        source.account,
+        pixels=True,
     )
 
 
