@@ -14,11 +14,24 @@ import amity
 ROOT = Path(amity.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-HEAVY = ("matplotlib", "nvflare", "pandas", "plotly", "ray", "sklearn", "starlette", "uvicorn")
+HEAVY = (
+    "matplotlib",
+    "mlflow",
+    "nvflare",
+    "optuna",
+    "pandas",
+    "plotly",
+    "ray",
+    "sklearn",
+    "starlette",
+    "tensorboard",
+    "uvicorn",
+)
 
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
 OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process", "site"}
-OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "predicting", "watch", "worth"}
+OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "predicting", "tracking", "trials", "tuning"}
+OUTER |= {"watch", "worth"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #
@@ -221,13 +234,23 @@ def test_both_sides_speak_the_same_messages() -> None:
         assert {"federation/messages.py", "federation/plan.py"} <= reached_from(ROOT / side)
 
 
-def test_packages_of_an_engine_stay_in_its_folder() -> None:
-    found: dict[str, set[str]] = {"ray": set(), "nvflare": set()}
+def test_packages_of_an_engine_a_tracker_or_a_search_stay_in_their_folder() -> None:
+    found: dict[str, set[str]] = {
+        "ray": set(),
+        "nvflare": set(),
+        "optuna": set(),
+        "mlflow": set(),
+        "tensorboard": set(),
+    }
     for file in FILES:
         for name in imports_of(file):
             found.get(name.split(".")[0], set()).add(label(file))
     assert found["ray"] and all(user.startswith("engines/ray/") for user in found["ray"]), found
     assert found["nvflare"] and all(user.startswith("engines/flare/") for user in found["nvflare"]), found
+    assert found["optuna"] and all(user.startswith("tuning/") for user in found["optuna"]), found
+    assert found["mlflow"] == {"tracking/to_mlflow.py"} and found["tensorboard"] == {"tracking/to_tensorboard.py"}, (
+        found
+    )
 
 
 def test_import_is_light() -> None:

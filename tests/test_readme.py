@@ -22,6 +22,7 @@ from amity.cli import report as cli_report
 from amity.cli import reproduce as cli_reproduce
 from amity.cli import schema as cli_schema
 from amity.cli import settings as cli_settings
+from amity.cli import tune as cli_tune
 from amity.config.run import Run
 from amity.data import SETTINGS, SOURCES
 from amity.data.settings.registry import resolve
@@ -78,6 +79,7 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli_schema, "_show_schema", dealt)
     monkeypatch.setattr(reproduce.Runner, "run_missing", lambda *what: None)
     monkeypatch.setattr(cli_reproduce, "show", lambda *what: None)
+    monkeypatch.setattr(cli_tune, "search_and_show", lambda run, **how: dealt(run))
     monkeypatch.setattr(cli_report, "report", lambda *what: None)
     monkeypatch.setattr(cli_report, "write_pictures", lambda *what: None)
     monkeypatch.setattr(cli_report, "run_directories", lambda path: [])
@@ -138,6 +140,9 @@ def test_the_reader_of_commands() -> None:
         ("report", 2),
         ("bench local --repeats 3 --json a.json", 0),
         ("bench --quik", 2),
+        ("tune fedamp --search sigma=1:9:log --search lr=0.1,0.2 --trials 5 --timeout 60", 0),
+        ("tune fedamp --search sigm=1:9", 2),
+        ("run fedamp --log tensorboard --log mlflow", 0),
         ("federation join north --site a", 0),
         ("federation join north", 2),
         ("federation jion north --site a", 2),

@@ -10,8 +10,8 @@ from listening import recorded
 
 from amity.cli.app import main
 from amity.federation.events import Listener, silent
-from amity.papers.runs import Watch
 from amity.prepare import Prepared
+from amity.trials import Watch
 
 SMALL = """
 id = "T1"

@@ -23,7 +23,7 @@ from amity.report.view_events import duration, in_words, last_events, size
         ),
         (Event("aggregated", 7, total=4, seconds=0.5), "round 7: 4 returned, combined in 0.5 s"),
         (Event("recorded", 7, words="mean 85.20 worst 61.54"), "round 7 is on record: mean 85.20 worst 61.54"),
-        (Event("aside", 4, "west", words="its disk is full"), "west: round 4 cannot go on: its disk is full"),
+        (Event("aside", 4, "west", words="its disk is full"), "west: cannot go on with the run: its disk is full"),
         (Event("joined", 3, "south"), "south: has joined"),
         (Event("left", 3, "south"), "south: has left"),
         (Event("waiting", done=1, total=4), "3 of 4 workers have not begun"),

@@ -67,6 +67,13 @@ def test_absent_since_when_outlasts_the_next_round_until_the_silo_is_back() -> N
     assert stands(one)["east"] == ("uploaded", 22.0, "")
 
 
+def test_a_silo_that_is_set_aside_is_absent_with_the_reason() -> None:
+    one = Standings(SILOS)
+    one.take(Event("round", 1, total=3, time=10.0))
+    one.take(Event("aside", 1, "east", words="its disk is full", time=11.0))
+    assert stands(one)["east"] == ("absent", 11.0, "its disk is full")
+
+
 def test_silos_that_train_together_are_told_apart_by_the_line_alone() -> None:
     one = Standings(SILOS)
     one.take(Event("round", 1, total=2, time=1.0))  # of three: whom, nobody says

@@ -25,6 +25,7 @@ from amity.cli.run import run_command
 from amity.cli.settings import settings_command
 from amity.cli.signals import stopping
 from amity.cli.streams import keep_streams
+from amity.cli.tune import tune_command
 from amity.cli.watch import watch_command
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ def top(
 
 app.command("run", cls=UsualOptions)(run_command)
 app.command("compare", cls=UsualOptions)(compare_command)
+app.command("tune", cls=UsualOptions)(tune_command)
 app.command("report")(report_command)
 app.command("watch")(watch_command)
 app.command("predict")(predict_command)

@@ -12,6 +12,7 @@ from amity.cli.flags import (
     Config,
     DataDir,
     Force,
+    Log,
     Out,
     Resume,
     Seeds,
@@ -41,6 +42,7 @@ def compare_command(
     seeds: Seeds = None,
     alone: Alone = True,
     watch: Watch = False,
+    log: Log = None,
     given: dict[str, str],
 ) -> None:
     """Run several methods on the same federation; prints a table, writes the runs and report.html.
@@ -72,4 +74,4 @@ def compare_command(
             beside = target / ALONE if seed is None else seed_directory(target / ALONE, seed)
             own = plan.config_of(None, beside) if resume else {}
             planned.append((plan.alone_run(runs[0], flags, file, {**begun, ALONE: own}), beside))
-    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, watch=watch)
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, watch=watch, log=log or ())

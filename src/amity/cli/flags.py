@@ -41,6 +41,14 @@ Alone = Annotated[
         help="also let every silo train alone, to find out whether joining is worth it for each",
     ),
 ]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="TRACKER",
+        help="log every round to tensorboard or mlflow; may be repeated",
+    ),
+]
 DataDir = Annotated[
     str | None,
     typer.Option("--data-dir", metavar="DIR", help="where data sets lie [default: $AMITY_DATA, ./data, user cache]"),
@@ -67,8 +75,12 @@ Command = Callable[..., None]
 
 
 def with_run_options(command: Command) -> Command:
-    """Give a command one flag per option of a run; it receives those that were given as a dict of texts."""
-    entries = {entry["name"]: entry for entry in describe(Run) if entry["name"] != "method"}
+    """Give a command one flag per option of a run; it receives those that were given as a dict of texts.
+
+    A flag that the command has itself takes the place of the run's.
+    """
+    own = {parameter.name for parameter in _parameters(command)}
+    entries = {entry["name"]: entry for entry in describe(Run) if entry["name"] not in {"method", *own}}
 
     def wrapped(*, help_all: bool, **arguments: Any) -> None:  # which has been answered before anything else
         given = {name: joined(text) for name in entries if (text := arguments.pop(name)) is not None}

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 USUAL: Mapping[str, tuple[str, ...]] = {
     "Data": ("--data", "--label", "--setting", "--clients"),
     "Training": ("--rounds", "--epochs", "--lr", "--model", "--set", "--metric", "--class-weights"),
+    "Search": ("--search", "--trials", "--timeout", "--trial-rounds"),
     "Who takes part": ("--participation", "--drop"),
     "Output": ("--out", "--seed", "--seeds", "--alone", "--watch", "--resume"),
 }

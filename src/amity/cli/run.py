@@ -13,6 +13,7 @@ from amity.cli.flags import (
     Config,
     DataDir,
     Force,
+    Log,
     Out,
     Resume,
     Seeds,
@@ -42,6 +43,7 @@ def run_command(
     seeds: Seeds = None,
     alone: Alone = True,
     watch: Watch = False,
+    log: Log = None,
     given: dict[str, str],
 ) -> None:
     """Run one method, and every silo alone beside it; writes a run directory with models, record and report.
@@ -68,4 +70,4 @@ def run_command(
             beside = target / ALONE_FOLDER if seed is None else seed_directory(target / ALONE_FOLDER, seed)
             begun = {name: own, ALONE: plan.config_of(None, beside) if resume else {}}
             planned.append((plan.alone_run(planned[-1][0], flags, file, begun), beside))
-    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, watch=watch)
+    running.run_all(planned, target, resume=resume, force=force, data_dir=data_dir, watch=watch, log=log or ())

@@ -7,7 +7,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,10 @@ from amity.cli.progress import err, note, shown, shown_fetching
 from amity.cli.watch import served
 from amity.config.run import Run
 from amity.federation.events import Listener, Stream
+from amity.tracking.registry import check_trackers
 
 if TYPE_CHECKING:
-    from amity.api import Job
+    from amity.api import Job, Watch
     from amity.prepare import Prepared
 
 Plan = Sequence[tuple[Run, Path]]
@@ -30,23 +31,57 @@ Plan = Sequence[tuple[Run, Path]]
 _log = logging.getLogger("amity.cli")
 
 
-def run_all(plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None, watch: bool) -> None:
-    """Run all that was planned, showing how it goes on, with `watch` on a live page too; then report."""
+def run_all(
+    plan: Plan,
+    target: Path,
+    *,
+    resume: bool,
+    force: bool,
+    data_dir: str | None,
+    watch: bool,
+    log: Sequence[str] = (),
+) -> None:
+    """Run all that was planned, showing how it goes on, with `watch` on a live page too; then report.
+
+    `log`: trackers that hear of every round.
+    """
+    trackers = check_trackers(log)
     with served([place for _, place in plan], wanted=watch):
-        _run_all(plan, target, resume=resume, force=force, data_dir=data_dir)
+        _run_all(plan, target, resume=resume, force=force, data_dir=data_dir, trackers=trackers)
 
 
-def _run_all(plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None) -> None:
+def _run_all(
+    plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None, trackers: Sequence[str]
+) -> None:
     from amity import api
 
     logs.log_torch()
     jobs = [api.Job(run, place) for run, place in plan]
-    shows = api.Shows(watch=watched, fetching=shown_fetching, prepared=_told, stopped=_stopped)
-    results = api.run_each(jobs, resume=resume, force=force, data_dir=data_dir, note=note, shows=shows)
-    records = [result.record for result in results]  # and not the models of all
-    view = report.report(records, target / "report.html")
+    page = target / "report.html"
+    with ExitStack() as until_reported:  # trackers take the report too
+        watch = _tracked(plan, trackers, page, until_reported) if trackers else watched
+        shows = api.Shows(watch=watch, fetching=shown_fetching, prepared=_told, stopped=_stopped)
+        results = api.run_each(jobs, resume=resume, force=force, data_dir=data_dir, note=note, shows=shows)
+        records = [result.record for result in results]  # and not the models of all
+        view = report.report(records, page)
     if len(records) > 1:
         report.write_results(records, target, view["worth"])
+
+
+def _tracked(plan: Plan, trackers: Sequence[str], page: Path, until: ExitStack) -> Watch:
+    """Return a watch that shows a run and logs it to trackers, which stay open until the stack is closed."""
+    from amity.tracking.follow import track
+
+    places = {(run.method, run.seed): place for run, place in plan}
+
+    @contextmanager
+    def watch(prepared: Prepared) -> Iterator[Listener]:
+        place = places[prepared.run.method, prepared.run.seed]
+        logged = until.enter_context(track(place, *trackers, report=page, note=note))
+        with watched(prepared) as shown_too:
+            yield Stream(shown_too, logged)
+
+    return watch
 
 
 def _told(prepared: Sequence[Prepared]) -> None:

@@ -39,6 +39,7 @@ def option(
     *,
     symbol: str = "",
     key: str = "",
+    search: str = "",
     above: float | None = None,
     at_least: float | None = None,
     below: float | None = None,
@@ -52,13 +53,14 @@ def option(
 ) -> Any:
     """A dataclass field with its help line, the paper's symbol, the range of its numbers and its role.
 
-    `key` is what users type where that cannot be the field's name (a method already has a function `local`). What
-    follows the bounds is explained at `Role`.
+    `key` is what users type where that cannot be the field's name (a method already has a function `local`). `search`
+    is where `amity tune` looks for a good value unless it is told otherwise: "0.1:100:log", or "a,b,c". What follows
+    the bounds is explained at `Role`.
     """
     bounds = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
     bounds = {name: bound for name, bound in bounds.items() if bound is not None}
     role = Role(on_resume, neutral, deals, per_method, follows_method, repeatable)
-    metadata = {"help": help, "symbol": symbol, "key": key, "bounds": bounds, "role": role}
+    metadata = {"help": help, "symbol": symbol, "key": key, "search": search, "bounds": bounds, "role": role}
     return dataclasses.field(default=default, metadata=metadata)
 
 

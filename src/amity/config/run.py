@@ -40,7 +40,9 @@ class Participation:
     participation: float = option(1.0, "share of the silos sampled in each round", above=0, at_most=1)
     drop: float = option(0.0, "share of the sampled silos that drop out; at least one stays", at_least=0, below=1)
     drop_phase: Literal["before", "after"] = option("before", "they drop before training, or lose their upload after")
-    epochs: int = option(5, "local epochs per round", symbol="E", at_least=1, at_most=MANY, per_method=True)
+    epochs: int = option(
+        5, "local epochs per round", symbol="E", at_least=1, at_most=MANY, per_method=True, search="1:10"
+    )
     local_epochs_range: tuple[int, int] | None = None  # each silo's own epochs, redrawn every round
 
     def __post_init__(self) -> None:

@@ -35,7 +35,9 @@ from amity.methods.fedavg import FedAvg
 
 @dataclass(frozen=True)
 class APFL:
-    alpha: float = option(0.25, "weight of the local model, at first", symbol="alpha_i", at_least=0, at_most=1)
+    alpha: float = option(
+        0.25, "weight of the local model, at first", symbol="alpha_i", at_least=0, at_most=1, search="0:1"
+    )
     adaptive: bool = option(False, "learn alpha, one step per round")
     weighting: Literal["samples", "uniform"] = option("uniform", "weights of the mean: n_i, or all equal")
 

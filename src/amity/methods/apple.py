@@ -44,10 +44,10 @@ _EPSILON = 1e-3  # where the exponential schedule ends
 @dataclass(frozen=True)
 class Apple:
     budget: int | Literal["all"] = option("all", "cores downloaded per round", symbol="M", at_least=1)
-    mu: float = option(0.01, "weight of the penalty on p", symbol="mu", at_least=0)
+    mu: float = option(0.01, "weight of the penalty on p", symbol="mu", at_least=0, search="1e-4:1:log")
     scheduler: Literal["cos", "exp"] = option("cos", "how the penalty fades", symbol="lambda(r)")
     penalty_rounds: float = option(0.3, "share of the rounds with a penalty", symbol="L", at_least=0, at_most=1)
-    eta2: float = option(1e-3, "rate of the relationship vector", symbol="eta_2", at_least=0)
+    eta2: float = option(1e-3, "rate of the relationship vector", symbol="eta_2", at_least=0, search="1e-4:0.1:log")
     core_init: Literal["shared", "independent"] = option("shared", "one first core for all, or each its own")
     selection: Literal["paper", "uniform"] = option("paper", "which cores to ask for under a budget")
     first_relations: Literal["sizes", "uniform"] = option(

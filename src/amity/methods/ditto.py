@@ -31,7 +31,7 @@ from amity.methods.fedavg import FedAvg
 
 @dataclass(frozen=True)
 class Ditto:
-    attraction: float = option(1.0, "pull towards the global model", symbol="lambda", at_least=0)
+    attraction: float = option(1.0, "pull towards the global model", symbol="lambda", at_least=0, search="0.01:10:log")
     personal_epochs: int | Literal["same"] = option("same", "epochs of the personal model", symbol="s", at_least=1)
     personal_lr: float | Literal["same"] = option(
         "same", "rate of the personal model; decays as lr does", symbol="eta_p", above=0

@@ -32,9 +32,16 @@ from amity.methods._attention import above_quantile
 @dataclass(frozen=True)
 class FedACS:
     p: float | Literal["none"] = option(
-        0.5, "quantile below which similarities are dropped; none keeps all", symbol="p", at_least=0, at_most=1
+        0.5,
+        "quantile below which similarities are dropped; none keeps all",
+        symbol="p",
+        at_least=0,
+        at_most=1,
+        search="0:0.95",
     )
-    damping: float = option(1.0, "share of the average in the new start", symbol="alpha_k", above=0, at_most=1)
+    damping: float = option(
+        1.0, "share of the average in the new start", symbol="alpha_k", above=0, at_most=1, search="0.1:1"
+    )
     local_work: Literal["epochs", "step"] = option("epochs", "local epochs, or one full gradient step", key="local")
     pool: Literal["active", "latest"] = option("active", "whose models may be mixed: this round's, or all heard")
     init: Literal["shared", "independent"] = option("shared", "one first model for all, or each its own")

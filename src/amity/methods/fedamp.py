@@ -39,14 +39,16 @@ class FedAMP:
     function: Literal["negexp", "pseudo_huber", "scad", "mcp"] = option(
         "negexp", "attention-inducing function of the squared distance", symbol="A"
     )
-    sigma: float = option(10.0, "scale of squared distances", symbol="sigma", above=0)
+    sigma: float = option(10.0, "scale of squared distances", symbol="sigma", above=0, search="0.1:1000:log")
     self_weight: float | Literal["softmax", "group"] = option(
         "softmax", "xi_ii: a number, in the softmax, or by oracle group", symbol="xi_ii", at_least=0, at_most=1
     )
     group_counts_self: bool = option(False, "N_i of self_weight=group counts client i", symbol="N_i")
     start: Literal["cloud", "own"] = option("cloud", "where local training begins")
     attraction: float = option(1.0, "weight of the pair term", symbol="lambda", at_least=0)
-    alpha: float = option(1e4, "step size, x0.1 after each third of the rounds", symbol="alpha_k", above=0)
+    alpha: float = option(
+        1e4, "step size, x0.1 after each third of the rounds", symbol="alpha_k", above=0, search="1:1e4:log"
+    )
     grad_factor: Literal[1, 2] = option(1, "factor before A': as printed, or exact (theory mode)")
     on_negative: Literal["shrink", "error", "raw"] = option(
         "shrink", "theory mode: what to do about a negative self weight"

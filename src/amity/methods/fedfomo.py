@@ -54,7 +54,9 @@ from amity.methods import _mixing as cloud
 @dataclass(frozen=True)
 class FedFomo:
     budget: int | Literal["all"] = option(4, "models downloaded per round", symbol="M", at_least=1)
-    epsilon: float = option(0.3, "chance of a random download in round 1", symbol="eps", at_least=0, at_most=1)
+    epsilon: float = option(
+        0.3, "chance of a random download in round 1", symbol="eps", at_least=0, at_most=1, search="0:1"
+    )
     epsilon_decay: float = option(0.05, "what this chance loses per round", at_least=0, at_most=1)
     pool: Literal["active", "latest"] = option("active", "whose models may be sent: this round's, or all heard")
     init: Literal["shared", "independent"] = option("shared", "one first model for all, or each its own")

@@ -26,7 +26,7 @@ from amity.methods.fedavg import FedAvg
 
 @dataclass(frozen=True)
 class FedProx:
-    mu: float = option(0.01, "pull towards the global model", symbol="mu", at_least=0)
+    mu: float = option(0.01, "pull towards the global model", symbol="mu", at_least=0, search="1e-4:1:log")
     weighting: Literal["samples", "uniform"] = option("samples", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()

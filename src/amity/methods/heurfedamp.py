@@ -29,7 +29,7 @@ from amity.methods._attention import shares
 
 @dataclass(frozen=True)
 class HeurFedAMP:
-    sigma: float = option(100.0, "sharpness of the attention", symbol="sigma", above=0)
+    sigma: float = option(100.0, "sharpness of the attention", symbol="sigma", above=0, search="1:1000:log")
     self_weight: float | Literal["softmax", "group"] = option(
         "softmax", "xi_ii: a number, in the softmax, or by oracle group", symbol="xi_ii", at_least=0, at_most=1
     )
@@ -37,7 +37,9 @@ class HeurFedAMP:
     start: Literal["cloud", "own"] = option("cloud", "where local training begins")
     similarity_on: Literal["params", "update"] = option("params", "cosine of w_i, or of w_i - w^0")
     attraction: float = option(1.0, "weight of the pair term", symbol="lambda", at_least=0)
-    alpha: float = option(1e4, "step size, x0.1 after each third of the rounds", symbol="alpha_k", above=0)
+    alpha: float = option(
+        1e4, "step size, x0.1 after each third of the rounds", symbol="alpha_k", above=0, search="1:1e4:log"
+    )
     pool: Literal["active", "latest"] = option("active", "whose models may be mixed: this round's, or all heard")
     init: Literal["shared", "independent"] = option("shared", "one first model for all, or each its own")
 

@@ -40,8 +40,10 @@ from amity.methods._mixing import first_models
 
 @dataclass(frozen=True)
 class L2GD:
-    attraction: float = option(0.1, "pull towards the mean of the models", symbol="lambda", at_least=0)
-    p: float = option(0.1, "probability of an averaging step", symbol="p", at_least=0, below=1)
+    attraction: float = option(
+        0.1, "pull towards the mean of the models", symbol="lambda", at_least=0, search="0.01:10:log"
+    )
+    p: float = option(0.1, "probability of an averaging step", symbol="p", at_least=0, below=1, search="0.05:0.9")
     init: Literal["shared", "independent"] = option("shared", "one first model for all, or each its own")
 
     paired: ClassVar[tuple[str, ...]] = ()

@@ -43,7 +43,9 @@ _AT_ONCE = 1000  # examples whose gradient is taken in one go, for memory's sake
 @dataclass(frozen=True)
 class PerFedAvg:
     variant: Literal["FO", "HF"] = option("FO", "first-order, or Hessian-free")
-    adapt_lr: float = option(0.01, "rate of the one step that personalises", symbol="a", at_least=0)
+    adapt_lr: float = option(
+        0.01, "rate of the one step that personalises", symbol="a", at_least=0, search="1e-3:0.3:log"
+    )
     delta: float = option(0.001, "length of the difference quotient (HF)", symbol="delta", above=0)
     eval_model: Literal["personal", "global"] = option("personal", "which model is evaluated and kept for use")
     weighting: Literal["samples", "uniform"] = option("uniform", "weights of the mean: n_i, or all equal")

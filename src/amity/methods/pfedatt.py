@@ -52,9 +52,13 @@ class PFedAtt:
         at_least=0,
         at_most=1,
     )
-    sigma: float = option(100.0, "sharpness (cosine) or scale (euclidean)", symbol="sigma", above=0)
+    sigma: float = option(
+        100.0, "sharpness (cosine) or scale (euclidean)", symbol="sigma", above=0, search="1:1000:log"
+    )
     attraction: float = option(1.0, "weight of the pair term", symbol="lambda", at_least=0)
-    alpha: float = option(1e4, "step size, x0.1 after each third of the rounds", symbol="eta_t", above=0)
+    alpha: float = option(
+        1e4, "step size, x0.1 after each third of the rounds", symbol="eta_t", above=0, search="1:1e4:log"
+    )
     on_negative: Literal["shrink", "error", "raw"] = option(
         "shrink", "mode=step: what to do about a negative self weight"
     )

@@ -39,10 +39,14 @@ from amity.methods.fedavg import FedAvg
 
 @dataclass(frozen=True)
 class PFedMe:
-    attraction: float = option(15.0, "pull of the personal towards the global model", symbol="lambda", above=0)
+    attraction: float = option(
+        15.0, "pull of the personal towards the global model", symbol="lambda", above=0, search="1:100:log"
+    )
     steps: int = option(4, "steps per local epoch, each on one batch", symbol="R/E", at_least=1)
     inner_steps: int = option(5, "gradient steps of the personal model on each batch", symbol="K", at_least=1)
-    eta: float = option(0.005, "rate of the global model's copy; decays as lr does", symbol="eta", above=0)
+    eta: float = option(
+        0.005, "rate of the global model's copy; decays as lr does", symbol="eta", above=0, search="5e-4:0.1:log"
+    )
     beta: float = option(1.0, "how far the server moves to the mean; may exceed 1", symbol="beta", at_least=0)
     weighting: Literal["samples", "uniform"] = option("uniform", "weights of the mean: n_i, or all equal")
 

@@ -173,7 +173,9 @@ class Residual:
 
 @dataclass(frozen=True)
 class Mixture:
-    attraction: float = option(1.0, "pull between the shared and the personal model", symbol="lambda", at_least=0)
+    attraction: float = option(
+        1.0, "pull between the shared and the personal model", symbol="lambda", at_least=0, search="0.01:10:log"
+    )
 
     def __post_init__(self) -> None:
         check(self)
@@ -192,7 +194,9 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Moreau:
-    attraction: float = option(15.0, "pull between the shared and the personal model", symbol="lambda", at_least=0)
+    attraction: float = option(
+        15.0, "pull between the shared and the personal model", symbol="lambda", at_least=0, search="1:100:log"
+    )
     inner_steps: int = option(5, "steps of the personal model per batch", symbol="K", at_least=1)
 
     def __post_init__(self) -> None:
@@ -214,7 +218,12 @@ class Moreau:
 @dataclass(frozen=True)
 class Mixed:
     shared_weight: float = option(
-        0.5, "weight of the shared model in the mixture; APFL's alpha is 1 - a", symbol="a", at_least=0, at_most=1
+        0.5,
+        "weight of the shared model in the mixture; APFL's alpha is 1 - a",
+        symbol="a",
+        at_least=0,
+        at_most=1,
+        search="0:1",
     )
     phi: float | Literal["inf"] = option("inf", "weight of the shared model's own loss", symbol="Phi", above=0)
 
@@ -239,7 +248,9 @@ class Mixed:
 
 @dataclass(frozen=True)
 class Pair:
-    attraction: float = option(1.0, "pull between the shared and the personal model", symbol="lambda", at_least=0)
+    attraction: float = option(
+        1.0, "pull between the shared and the personal model", symbol="lambda", at_least=0, search="0.01:10:log"
+    )
     phi: float | Literal["inf"] = option("inf", "weight of the shared model's own loss", symbol="Phi", above=0)
 
     def __post_init__(self) -> None:

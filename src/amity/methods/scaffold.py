@@ -35,7 +35,7 @@ from amity.learn.vectors import mix, weighted_mean
 
 @dataclass(frozen=True)
 class Scaffold:
-    eta_g: float = option(1.0, "rate of the server", symbol="eta_g", above=0)
+    eta_g: float = option(1.0, "rate of the server", symbol="eta_g", above=0, search="0.1:2:log")
     eval_model: Literal["local", "global"] = option("local", "what is evaluated: y_i, or x", symbol="y_i, x")
 
     paired: ClassVar[tuple[str, ...]] = ("control",)

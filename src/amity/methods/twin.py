@@ -79,6 +79,7 @@ class Twin:
         "sharpness of the attention; auto: log n for n silos, a twin weighs as n strangers",
         symbol="tau",
         above=0,
+        search="0.5:20:log",
     )
     keep: Literal["validated", "own"] = option(
         "validated", "hold and start from the cloud model unless the own is clearly better, or always hold the own"

@@ -6,7 +6,6 @@ it goes on after an interruption. Experiments that share runs share both.
 
 from __future__ import annotations
 
-import math
 import shutil
 import sys
 import warnings
@@ -18,9 +17,9 @@ from amity.config.run import Run
 from amity.errors import InputError
 from amity.papers import outcome, runs
 from amity.papers.outcome import Outcome
-from amity.papers.results import Chosen, Results
-from amity.papers.runs import Watch
+from amity.papers.results import Results
 from amity.papers.spec import Cell, Experiment, key_of
+from amity.trials import Chosen, Watch, choose, run_in
 
 if TYPE_CHECKING:
     from amity.data import Silos
@@ -31,7 +30,7 @@ UNDER_WAY = "under-way"
 def recorded(experiment: Experiment, size: str, folder: Path) -> Results:
     """Return all outcomes of an experiment that are recorded in a folder."""
     outcomes: dict[tuple[str, str], list[Outcome]] = {}
-    chosen: dict[tuple[str, str], Chosen] = {}
+    chosen: dict[tuple[str, str], Chosen[Any]] = {}
     for cell in experiment.cells(size):
         choice = _chosen(cell, folder)
         if choice is None:
@@ -73,30 +72,15 @@ def _missing_runs(cell: Cell, folder: Path) -> list[Run]:
     return lacking + [run for run in of_seeds if outcome.read(folder, run) is None]
 
 
-def _chosen(cell: Cell, folder: Path) -> Chosen | None:
-    """Return the value with the best score on validation data, the first of equals; None while a trial is missing.
-
-    Trials are short. A value with which a run of full length has diverged gives way to the next best, unless all of
-    them diverge.
-    """
+def _chosen(cell: Cell, folder: Path) -> Chosen[Any] | None:
+    """Return the value that validation data choose, as far as is recorded; None while a trial is missing."""
     if cell.choice is None:
         return Chosen(None)
     found = [(value, outcome.read(folder, run)) for value, run in cell.trials()]
     trials = [(value, trial) for value, trial in found if trial is not None]
     if len(trials) < len(found):
         return None
-    passed_over: list[tuple[Any, str]] = []
-    for value, _ in sorted(trials, key=lambda pair: _rank(pair[1]), reverse=True):
-        diverged = [run.diverged for run in _recorded_seeds(cell, value, folder) if run.diverged]
-        if not diverged:
-            return Chosen(value, tuple(passed_over))
-        passed_over.append((value, diverged[0]))
-    return Chosen(passed_over[0][0], tuple(passed_over))
-
-
-def _rank(trial: Outcome) -> tuple[bool, float]:
-    """Return what trials are sorted by: one that diverges comes last, whatever it had reached before."""
-    return not trial.diverged, -math.inf if math.isnan(trial.validation) else trial.validation
+    return choose(trials, lambda value: _recorded_seeds(cell, value, folder))
 
 
 class Runner:
@@ -143,7 +127,7 @@ class Runner:
         if found is not None:
             return found
         place = self.folder / UNDER_WAY / key_of(run)
-        record = runs.run_in(place, run, self._silos(run), self._watch, self._note)
+        record = run_in(place, run, self._silos(run), self._watch, self._note)
         written = outcome.write(self.folder, run, record, _peak_memory())
         if not self._keep_runs:
             shutil.rmtree(place)

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from amity.learn.metrics import TITLES
 from amity.papers.comparison import Comparison, compare
 from amity.papers.outcome import Outcome
 from amity.papers.spec import Experiment, Measure, Output
-
-
-class Chosen(NamedTuple):
-    """The value of an option that was chosen on validation data."""
-
-    value: Any
-    passed_over: tuple[tuple[Any, str], ...] = ()  # better on validation data, but the run diverged: and in which round
+from amity.trials import Chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +20,7 @@ class Results:
     experiment: Experiment
     size: str
     outcomes: Mapping[tuple[str, str], list[Outcome]]
-    chosen: Mapping[tuple[str, str], Chosen]
+    chosen: Mapping[tuple[str, str], Chosen[Any]]
 
     def seeds(self, row: str, column: str) -> list[Outcome]:
         """Return the outcomes of a cell, one per seed; none where nothing is recorded."""

@@ -1,36 +1,17 @@
-"""The one place where experiments are run.
+"""The runs of experiments before they start: checked, and their silos dealt.
 
-A run is checked before it starts, its silos are dealt, and it is run in a directory. Everything is imported where it is
-used: listing experiments must not wait for torch.
+They are run by `amity.trials.run_in`. Everything is imported where it is used: listing experiments must not wait for
+torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amity.config.run import Run
 
 if TYPE_CHECKING:
     from amity.data import Silos
-    from amity.federation.events import Listener
-    from amity.prepare import Prepared
-    from amity.record import Record
-
-Watch = Callable[["Prepared"], AbstractContextManager["Listener"]]
-"""Opens something that listens to the events of one run: the command line's shows its progress."""
-
-
-def run_in(place: Path, run: Run, silos: Silos, watch: Watch | None, note: Callable[[str], None]) -> Record:
-    """Run `run` on these silos in a directory, or resume it there, and return its record."""
-    from amity import record
-    from amity.api import Job, Shows, run_each
-
-    there = record.holds_run(place)
-    (result,) = run_each([Job(run, place)], silos, resume=there, note=note, shows=Shows(watch=watch))
-    return result.record
 
 
 def deal_silos(run: Run, data_dir: str | None = None) -> Silos:

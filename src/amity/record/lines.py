@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from amity.errors import DamagedFile
 from amity.record.checksums import FIRST, Check, Sums, checked, damaged, has_check
@@ -77,3 +79,25 @@ def _compare(path: Path, checks: list[Check | None], written: Sums | None) -> No
     check = checks[written.rounds - 1]
     if check is None or check.lines != written.check:
         raise damaged(path)
+
+
+class NewLines:
+    """The lines of a run under way, as they come: for those who hear of a round and want its numbers.
+
+    They are not checked: whoever reads a run as a whole does that.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._bytes = 0  # that were read
+        self._ahead: list[Line] = []  # that were read and not asked for
+
+    def until(self, round: int) -> list[Line]:
+        """Return the lines up to a round that were not returned before."""
+        with self._path.open("rb") as file:
+            file.seek(self._bytes)
+            *texts, _ = file.read().split(b"\n")
+        self._bytes += sum(len(text) + 1 for text in texts)
+        read = self._ahead + [cast(Line, json.loads(text)) for text in texts]
+        self._ahead = [line for line in read if line["round"] > round]
+        return [line for line in read if line["round"] <= round]

@@ -98,7 +98,7 @@ class Standings:
                 if one.state != "refused" or event.bytes is not None:  # the upload of a refused one has no size
                     one.set("uploaded", event.time)
                 one.round = event.round
-            case "dropped" | "waiting":
+            case "dropped" | "waiting" | "aside":
                 one.set("absent", event.time, event.words)
             case "refused" | "left":
                 one.set(event.what, event.time, event.words)

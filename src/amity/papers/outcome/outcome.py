@@ -17,6 +17,7 @@ import numpy.typing as npt
 from amity import methods
 from amity.errors import InputError
 from amity.papers.outcome.content import OutcomeContent, RecordedRound, RoundValues, Score
+from amity.trials import DIVERGES
 
 Array = npt.NDArray[Any]
 
@@ -159,7 +160,7 @@ class Outcome:
     @property
     def diverged(self) -> str:
         """The words "diverged in round 3", without the round where it is not known; empty if it did not diverge."""
-        said = [warning for warning in self.content["warnings"] if "diverges" in warning]
+        said = [warning for warning in self.content["warnings"] if DIVERGES in warning]
         if not said:
             return ""
         known = self.content.get("warned", {})

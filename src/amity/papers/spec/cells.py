@@ -10,9 +10,7 @@ from amity.config.options import fields_of
 from amity.config.run import Run
 from amity.errors import InputError
 from amity.papers.spec.vocabulary import DISPLAY_KEYS, REPEAT_KEYS
-
-VALIDATION_SHARE = 0.15
-"""The share of the training data on which a value is chosen."""
+from amity.trials import VALIDATION_SHARE, with_option
 
 
 class Choice(NamedTuple):
@@ -37,7 +35,7 @@ class Cell:
         """Return the run of a seed; `chosen` is the value of the option that validation data choose, if any do."""
         options = dict(self.options)
         if self.choice is not None:
-            options = _with_option(options, self.choice.option, chosen)
+            options = with_option(options, self.choice.option, chosen)
         return run_of(options, seed)
 
     def trials(self) -> list[tuple[Any, Run]]:
@@ -45,15 +43,7 @@ class Cell:
         if self.choice is None:
             return []
         base = {**self.options, "rounds": self.choice.rounds, "val_fraction": VALIDATION_SHARE}
-        return [(value, run_of(_with_option(base, self.choice.option, value), 0)) for value in self.choice.values]
-
-
-def _with_option(options: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """Return options with one of them set, or one of the method's own: "set.alpha"."""
-    outer, dot, inner = key.partition(".")
-    if not dot:
-        return {**options, key: value}
-    return {**options, outer: {**options.get(outer, {}), inner: value}}
+        return [(value, run_of(with_option(base, self.choice.option, value), 0)) for value in self.choice.values]
 
 
 def run_of(options: Mapping[str, Any], seed: int) -> Run:

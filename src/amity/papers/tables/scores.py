@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from amity import statistics
 from amity.learn.metrics import TITLES
-from amity.papers.results import Chosen, Results
+from amity.papers.results import Results
 from amity.papers.spec import Output
 from amity.papers.tables.claims import claims
 from amity.papers.tables.layout import NO_VALUE, CsvLine, TableParts, csv_value, markdown, score_text
 from amity.papers.tables.work import local_work
 from amity.statistics import Seeds
+from amity.trials import Chosen
 
 CSV_COLUMNS = (
     "row",
@@ -107,7 +109,7 @@ def _beside_the_best(results: Results, rows: Sequence[str], columns: Sequence[st
         yield f"Chosen on validation data: {'; '.join(texts)}."
 
 
-def _choice(results: Results, row: str, column: str, chosen: Chosen) -> str:
+def _choice(results: Results, row: str, column: str, chosen: Chosen[Any]) -> str:
     """Return the chosen value, and those that were better on validation data but with which the run diverged."""
     experiment = results.experiment
     choice = experiment.cell(results.size, row, column).choice
