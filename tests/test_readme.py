@@ -86,8 +86,8 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
     monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir, labels: None)
     monkeypatch.setattr(plan, "config_of", lambda path, resumed=None: config if path or resumed else {})
-    # They make keys and start services, or need a run: test_deploy.py and test_predict_page.py carry them out.
-    if words[:1] in (["federation"], ["predict"], ["export"]):
+    # They make keys, start services or need a run: other tests carry them out.
+    if words[:1] in (["federation"], ["predict"], ["export"], ["watch"]):
         monkeypatch.setattr(TyperCommand, "invoke", lambda command, context: None)
     monkeypatch.setattr(sys, "argv", ["amity", *words])
     with pytest.raises(SystemExit) as ended:

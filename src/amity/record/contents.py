@@ -26,18 +26,9 @@ MainScore = Literal["accuracy", "balanced_accuracy", "macro_f1", "auroc", "r2", 
 """The score that rounds and methods are compared by: see `amity.metric`."""
 
 Number = Literal[
-    "delivered",
-    "worst",
-    "spread",
-    "last",
-    "bmta",
-    "best_on_test",
-    "block_score",
-    "seconds",
-    "bytes_up",
-    "bytes_down",
-    "bytes_eval",
-]
+    "delivered", "worst", "spread", "last", "bmta", "best_on_test",
+    "block_score", "seconds", "bytes_up", "bytes_down", "bytes_eval"
+]  # fmt: skip
 """The numbers of a summary that have a mean and a deviation over seeds."""
 
 Scores = list[float | None]

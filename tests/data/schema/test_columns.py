@@ -240,11 +240,11 @@ def test_a_header_of_many_columns_takes_no_time(tmp_path: Path) -> None:
     count = 30_000
     header = [f"column {place}" for place in range(count)] + ["label"]
     write(tmp_path / "a.csv", header, [[row] * count + [row % 2] for row in range(4)])
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert len(load(f"folder:{tmp_path}").features) == count
     with pytest.raises(InputError, match="did you mean column 29999"):
         load(f"folder:{tmp_path}", label="colum 29999")
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def test_options_of_tables_stand_in_a_config_file(tmp_path: Path) -> None:

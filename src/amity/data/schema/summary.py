@@ -9,10 +9,13 @@ may be codes. No row, no rarer word, no smallest or largest number is in it.
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Mapping
 from typing import TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from amity.data.schema import dates
 from amity.data.schema.cells import Column, Numbers, Table, number_text
@@ -82,7 +85,8 @@ def decoded(content: bytes) -> Summary:
 
 def _summary(cells: Column, place: int) -> ColumnSummary:
     numbers = cells.numbers[np.isfinite(cells.numbers)]
-    words, distinct = cells.used(), np.unique(numbers)
+    words = cells.used()
+    distinct, counts = np.unique(numbers, return_counts=True)
     count, different = sum(words.values()), len(distinct) + len(words)
     whole, binary = bool((numbers == np.floor(numbers)).all()), bool(np.isin(distinct, (0, 1)).all())
     codes = whole and len(distinct) <= CODES
@@ -102,7 +106,7 @@ def _summary(cells: Column, place: int) -> ColumnSummary:
         "words": count,
         "answers": answers,
         "yes": _yes(numbers, words) if answers and binary else 0,
-        "named": named(words | _codes(numbers) if codes else words),
+        "named": named(words | _codes(distinct, counts) if codes else words),
         "days": days,
         "slips": bool(words) and not days and _mostly_dates(words),
         "constant": different <= 1,
@@ -119,7 +123,9 @@ def moments(numbers: Numbers, weights: Numbers | None = None) -> tuple[float, fl
         weights = np.ones(len(numbers)) if weights is None else weights
         mean = float((numbers * weights).sum() / weights.sum())
         squares = float((weights * (numbers - mean) ** 2).sum())
-    return float(np.nan_to_num(mean)), float(np.nan_to_num(squares))  # JSON has no infinity
+    if not math.isfinite(squares):  # JSON has no infinity
+        return float(np.nan_to_num(mean)), sys.float_info.max
+    return mean, squares
 
 
 def _yes(numbers: Numbers, words: Mapping[str, int]) -> int:
@@ -132,8 +138,7 @@ def _mostly_dates(words: Mapping[str, int]) -> bool:
     return 2 * dated > sum(words.values())
 
 
-def _codes(numbers: Numbers) -> dict[str, int]:
-    distinct, counts = np.unique(numbers, return_counts=True)
+def _codes(distinct: Numbers, counts: npt.NDArray[np.int64]) -> dict[str, int]:
     return {number_text(float(one)): int(count) for one, count in zip(distinct, counts, strict=True)}
 
 

@@ -17,7 +17,7 @@ from typing import Literal, Self, TypeVar
 
 import torch
 
-from amity.contract import Model, Silo, nbytes
+from amity.contract import Model, Silo
 from amity.engines.local.allocator import Crumbs
 from amity.engines.local.storage import LocalStorage
 from amity.federation.carrier import Outbox
@@ -77,7 +77,7 @@ class Threads:
     def _work(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
         """Answers of silos that take their turns or evaluate, one after the other on each thread."""
         for client, answer in self._each(lambda client: self.alone(messages[client]), list(messages)):
-            size = nbytes(answer.values) if isinstance(answer, Upload) else 0
+            size = _size(answer)
             yield (client,), answer
             del answer
             self._crumbs.taken(size)
@@ -112,3 +112,10 @@ class Threads:
             done = wait(begun, return_when=FIRST_COMPLETED).done
             for future in [future for future in begun if future in done]:
                 yield begun.pop(future), future.result()
+
+
+def _size(answer: Answer) -> int:
+    """Bytes of an upload, which nobody has looked at yet: what is none has no size."""
+    values = answer.values if isinstance(answer, Upload) else None
+    tensors = values.values() if isinstance(values, Mapping) else ()
+    return sum(value.nbytes for value in tensors if isinstance(value, torch.Tensor) and not value.is_sparse)

@@ -47,22 +47,26 @@
     const head =
       live.runs.length > 1
         ? `${live.runs.length} runs: ${told.join(", ")}`
-        : amity.capital(`${live.runs[0].name} is ${told[0]}`);
+        : `${live.runs[0].name} is ${told[0]}`;
     return `${head}${left >= 0 ? `; about ${amity.duration(left)} left` : ""}. As of ${amity.clock(live.now)}.`;
   }
 
   function card(view, run, now, place, state) {
+    const over = !["running", "waiting"].includes(run.phase);
+    const rounds = run.rounds ? `${run.round} of ${run.rounds}` : `${run.round}`; // a silo may not know how many
     const share = run.rounds ? Math.min(1, run.round / run.rounds) : 0;
     const bar = el("progress", {
       max: run.rounds || 1,
       value: run.round,
-      "aria-label": `${run.name}: round ${run.round} of ${run.rounds}`,
+      "aria-label": `${run.name}: round ${rounds}`,
     });
     const mean = view.runs[run.run]?.course.mean.findLast((value) => value !== null);
     const facts = [
-      ["Round", `${run.round} of ${run.rounds}`],
+      ["Round", rounds],
       [amity.capital(`mean ${view.score.title}`), mean === undefined ? "\u2013" : amity.score(mean, view)],
-      ["Going for", run.begun === null ? "\u2013" : amity.duration(now - run.begun)],
+      over
+        ? ["Ended after", run.begun === null ? "\u2013" : amity.duration(Math.max(0, run.written - run.begun))]
+        : ["Going for", run.begun === null ? "\u2013" : amity.duration(now - run.begun)],
       ["Time left", run.left === null || run.phase !== "running" ? "\u2013" : amity.duration(run.left)],
     ];
     return el("article", { class: `run ${run.phase}`, id: `live-${place}` }, [
