@@ -1,4 +1,4 @@
-"""What the site takes from outside docs/: figures of recorded results. MkDocs calls this file (`hooks` in mkdocs.yml)."""
+"""What the site takes from outside docs/: figures of recorded results. MkDocs calls this file (its `hooks`)."""
 
 from __future__ import annotations
 
