@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from amity import models
-from amity.config.run import MANY, Participation
+from amity.config.participation import MANY, Participation
 from amity.engines.local.simulate import simulate
 from amity.engines.ray.engine import simulate_on_ray
 from amity.engines.ray.hosts import Traffic

@@ -15,7 +15,7 @@ import sys
 from functools import partial
 
 from amity import models
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.engines.local.simulate import simulate
 from amity.federation.plan import federation_of
 from amity.learn.task import Task

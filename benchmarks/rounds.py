@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Method, Silo, Solver, Split
 from amity.engines.local.simulate import simulate
 from amity.federation.plan import federation_of

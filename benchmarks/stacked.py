@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from amity.config.run import MANY, Run
+from amity.config.participation import MANY
+from amity.config.run import Run
 from amity.engines.local.simulate import simulate
 from amity.engines.local.stacked import Engine
 from amity.prepare import prepare, silos_of

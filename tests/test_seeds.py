@@ -22,7 +22,7 @@ from scipy import stats
 import amity
 from amity import record
 from amity.cli import app as cli
-from amity.config.run import checked_seeds, seeds_of
+from amity.config.seeds import checked_seeds, seeds_of
 from amity.report.series import series_of
 from amity.report.table import p_values, rows
 

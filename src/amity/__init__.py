@@ -14,7 +14,8 @@ os.environ.setdefault("MKL_CBWR", "AUTO")
 if TYPE_CHECKING:
     from amity.api import compare, run
     from amity.comparison import Comparison
-    from amity.config.run import Participation, Run
+    from amity.config.participation import Participation
+    from amity.config.run import Run
     from amity.contract import Download, Federation, Method, Model, Pick, Silo, Solver, Split, State, Turn
     from amity.data import Silos, deal, load, own_silos
     from amity.errors import AmityError, InputError
@@ -54,7 +55,8 @@ __all__ = [
 
 # Names are imported when they are first asked for: torch takes seconds to load, and `amity --help` does not need it.
 _HOMES = {
-    "amity.config.run": ("Participation", "Run"),
+    "amity.config.participation": ("Participation",),
+    "amity.config.run": ("Run",),
     "amity.contract": (
         *("Download", "Federation", "Method", "Model", "Pick"),
         *("Silo", "Solver", "Split", "State", "Turn"),

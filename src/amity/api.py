@@ -17,7 +17,9 @@ from typing import NamedTuple, TypedDict, Unpack, overload
 
 from amity import record
 from amity.comparison import Comparison
-from amity.config.run import ALONE, ALONE_FOLDER, REFERENCES, Run, checked_seeds, seed_directory
+from amity.config.references import ALONE, ALONE_FOLDER, REFERENCES
+from amity.config.run import Run
+from amity.config.seeds import checked_seeds, seed_directory
 from amity.contract import InputError, Method
 from amity.data import Silos
 from amity.data.sets.fetch import Notify as Fetching

@@ -20,7 +20,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from amity import methods, models
-from amity.config.run import ALONE, Run
+from amity.config.references import ALONE
+from amity.config.run import Run
 from amity.contract import InputError, Method, Particular, Solver, Validating
 from amity.federation.plan import Member, Plan, federation_of
 from amity.learn.task import Task

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from amity.config.options import nearest
-from amity.config.run import ALONE_FOLDER
+from amity.config.references import ALONE_FOLDER
 from amity.contract import InputError, Model, Scale, Split
 from amity.data.own.tensors import Array
 from amity.learn.task import Task

@@ -12,7 +12,7 @@ import torch
 from small import CLASSES, FEATURES, fresh_task, run, same, silos, solver_of
 from torch import nn
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.engines.ray import cluster as ray_cluster
 from amity.engines.ray.engine import on_ray
 from amity.federation.course import Course

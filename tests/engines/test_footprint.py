@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import amity
 from amity.cli import app as cli
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Split
 from amity.engines.local import footprint
 from amity.engines.local.footprint import Needs, check, estimate

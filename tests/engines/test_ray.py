@@ -24,7 +24,7 @@ from torch import nn
 
 import amity
 from amity.cli import app as cli
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import InputError, Model, Silo, Split, State, Turn, nbytes
 from amity.data import Silos
 from amity.engines.ray import engine as ray

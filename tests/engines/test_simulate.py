@@ -14,7 +14,7 @@ import torch
 from small import Seen, batchnorm, copied, flat, plan_of, run, same, scores_of, silo, silos, solver_of, task
 from torch import Tensor, nn
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Download, Federation, InputError, Kinds, Model, Pick, Solver, Split, State, Turn, model_of
 from amity.engines.local.simulate import simulate
 from amity.engines.local.stacked import Engine

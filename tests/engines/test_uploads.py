@@ -16,7 +16,7 @@ from small import Seen, batchnorm, plan_of, run, same, silo, silos, task
 from torch import Tensor, nn
 
 import amity
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Download, InputError, Pick, State
 from amity.engines.local import matrices
 from amity.engines.local.matrices import empty, folder_of, moved, with_spare_rows

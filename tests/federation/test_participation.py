@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import silos
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Federation, InputError
 from amity.federation.participation import draw, epochs_of
 from amity.federation.plan import federation_of

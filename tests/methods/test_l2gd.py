@@ -10,7 +10,7 @@ import torch
 from small import Seen, States, batchnorm, half_square, mlp, near, run, same, scores_of, silos, task, turn_of
 from torch import Tensor, nn
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Download, InputError, Particular, Silo, Solver, Split, State
 from amity.federation.participation import draw
 from amity.federation.plan import federation_of

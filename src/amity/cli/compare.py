@@ -22,7 +22,8 @@ from amity.cli.flags import (
 )
 from amity.cli.progress import begin
 from amity.cli.watch import Watch
-from amity.config.run import ALONE, REFERENCES, seed_directory
+from amity.config.references import ALONE, REFERENCES
+from amity.config.seeds import seed_directory
 from amity.errors import InputError
 
 

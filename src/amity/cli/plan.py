@@ -10,8 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from amity.config.file import read_config
 from amity.config.options import fields_of, names_of, parse, unknown
-from amity.config.run import ALONE, Run, checked_seeds, read_config, seeds_of
+from amity.config.references import ALONE
+from amity.config.run import Run
+from amity.config.seeds import checked_seeds, seeds_of
 from amity.errors import InputError
 
 LONG = 200  # bytes of a directory's name; most file systems allow 255

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from amity.cli.flags import with_log_options
-from amity.config.run import ALONE_FOLDER
+from amity.config.references import ALONE_FOLDER
 from amity.errors import InputError
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from amity.cli.flags import (
 )
 from amity.cli.progress import begin
 from amity.cli.watch import Watch
-from amity.config.run import ALONE, ALONE_FOLDER, REFERENCES, seed_directory
+from amity.config.references import ALONE, ALONE_FOLDER, REFERENCES
+from amity.config.seeds import seed_directory
 from amity.errors import InputError
 
 

@@ -20,7 +20,8 @@ from amity import logs
 from amity.cli import plan
 from amity.cli.flags import Config, DataDir, Out, Seeds, Settings, with_log_options, with_run_options
 from amity.cli.progress import begin, err, shown_fetching
-from amity.config.run import Run, seeds_of
+from amity.config.run import Run
+from amity.config.seeds import seeds_of
 from amity.errors import InputError
 from amity.metric import METRICS
 

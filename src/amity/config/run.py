@@ -5,51 +5,15 @@ No torch here: `amity --help` must answer at once.
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from amity.config.lists import names_of_columns, span_of
-from amity.config.options import check, fields_of, option, unknown
+from amity.config.options import check, fields_of, option
+from amity.config.participation import MANY, Participation
 from amity.errors import InputError
 from amity.metric import MetricWord
-
-ALONE = "separate"
-"""The method in which every silo trains alone: what joining is measured by."""
-
-REFERENCES = (ALONE, "pooled")
-"""Methods that are there to compare with: nobody joins anything in them."""
-
-ALONE_FOLDER = "alone"
-"""The folder of a run directory that holds the run in which every silo trains alone."""
-
-MANY = 10**6
-"""The largest number of rounds or epochs that is taken for a number and not for a slip of the hand."""
-
-
-@dataclass(frozen=True)
-class Participation:
-    """The silos that take part in each round, and how long they train.
-
-    >>> amity.Run("fedavg", participation=0.5, epochs=2).who == amity.Participation(0.5, epochs=2)
-    True
-    """
-
-    participation: float = option(1.0, "share of the silos sampled in each round", above=0, at_most=1)
-    drop: float = option(0.0, "share of the sampled silos that drop out; at least one stays", at_least=0, below=1)
-    drop_phase: Literal["before", "after"] = option("before", "they drop before training, or lose their upload after")
-    epochs: int = option(
-        5, "local epochs per round", symbol="E", at_least=1, at_most=MANY, per_method=True, search="1:10"
-    )
-    local_epochs_range: tuple[int, int] | None = None  # each silo's own epochs, redrawn every round
-
-    def __post_init__(self) -> None:
-        check(self)
-        low, high = self.local_epochs_range or (1, 1)
-        if not 1 <= low <= high <= MANY:
-            raise InputError(f"local_epochs_range needs 1 <= LO <= HI <= {MANY}, got {low}:{high}: try 1:9")
 
 
 def _borrowed(name: str) -> Any:
@@ -226,60 +190,3 @@ class Run:
         """Return the run as a config file holds it: its options, then those of the method under [set]."""
         flat = {name: getattr(self, name) for name in fields_of(Run)}
         return {**flat, "set": dict(self.settings)}
-
-
-MOST_SEEDS = 1000
-
-
-def seeds_of(text: str) -> list[int]:
-    """Read seeds as the command line takes them: 0:5 for 0, 1, 2, 3, 4, or a list such as 0,3,7."""
-    low, colon, high = text.partition(":")
-    words = [word.strip() for word in ((low, high) if colon else text.split(","))]
-    if all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
-        numbers = [int(word) for word in words]
-        if not colon:
-            return checked_seeds(numbers)
-        if 0 < numbers[1] - numbers[0] <= MOST_SEEDS:
-            return list(range(*numbers))
-    raise InputError(
-        f"seeds needs FIRST:END, whole numbers of which END itself is left out, or a list, got {text!r}: "
-        "try 0:5 or 0,1,2"
-    )
-
-
-def checked_seeds(seeds: Iterable[int]) -> list[int]:
-    """Return the seeds as a list; refuse an empty one, and any seed that comes twice."""
-    found = list(seeds)
-    whole = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in found)
-    if not whole or not found or len(set(found)) < len(found) or len(found) > MOST_SEEDS:
-        rule = f"seeds needs different whole numbers >= 0, from 1 to {MOST_SEEDS} of them"
-        raise InputError(f"{rule}, got {found!r:.80}: try range(5)")
-    return found
-
-
-def seed_directory(parent: Path, seed: int) -> Path:
-    """Return the directory of one seed's run, beside those of the other seeds."""
-    return parent / f"seed-{seed}"
-
-
-def read_config(path: str | Path) -> dict[str, Any]:
-    """Read a config file: a run's options by name, the method's under [set]; `methods` for a comparison."""
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the config file {path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the config file {path} is not valid TOML: {error}") from None
-    for key, value in content.items():
-        if key not in (*fields_of(Run), "methods", "seeds", "set"):
-            raise unknown(f"key in {path}:", key, [*fields_of(Run), "methods", "seeds", "set"])
-        if (key == "set") != isinstance(value, dict):
-            raise InputError(f"in {path} method options stand in the table [set], all other keys above it: move {key}")
-    named = [content.get("method", ""), *_listed(content.get("methods", []))]
-    if not all(isinstance(name, str) for name in named):
-        raise InputError(f"in {path} method is a name and methods a list of names: put them in quotes")
-    return content
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [None]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Federation
 from amity.learn.streams import shuffled, stream
 

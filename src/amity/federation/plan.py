@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Federation, Method, Silo, Solver
 from amity.learn.streams import key_of
 from amity.learn.task import Task

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from amity.config.run import ALONE_FOLDER
+from amity.config.references import ALONE_FOLDER
 from amity.errors import InputError
 from amity.methods import METHODS
 from amity.record import Record, read

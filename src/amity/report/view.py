@@ -21,7 +21,7 @@ from pathlib import Path
 
 import tomli_w
 
-from amity.config.run import REFERENCES
+from amity.config.references import REFERENCES
 from amity.errors import InputError
 from amity.metric import METRICS
 from amity.record import Record, make_folder

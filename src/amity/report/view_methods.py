@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from amity import statistics
-from amity.config.run import REFERENCES
+from amity.config.references import REFERENCES
 from amity.metric import METRICS
 from amity.record import Record
 from amity.record.results import NUMBERS

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amity.config.run import ALONE, REFERENCES
+from amity.config.references import ALONE, REFERENCES
 from amity.errors import InputError
 from amity.metric import METRICS
 from amity.record import Record, score_of, scores_of

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Data, Federation, Method, Model, Silo, Solver, Split, State, Turn
 from amity.engines.local.stacked import Engine, carrier_of
 from amity.engines.memory import Memory

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from amity import methods
-from amity.config.run import Run, checked_seeds
+from amity.config.run import Run
+from amity.config.seeds import checked_seeds
 from amity.data import Silos
 from amity.errors import InputError
 from amity.metric import Metric, main_metric

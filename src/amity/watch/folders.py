@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from amity.config.run import ALONE_FOLDER
+from amity.config.references import ALONE_FOLDER
 from amity.record.directory import holds_run
 
 Kind = Literal["run", "hub", "silo"]

@@ -11,7 +11,7 @@ import shlex
 from datetime import datetime
 from pathlib import Path
 
-from amity.config.run import ALONE_FOLDER
+from amity.config.references import ALONE_FOLDER
 from amity.errors import AmityError, DamagedFile
 from amity.federation.events import Event
 from amity.logs import told

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amity import Run
-from amity.config.run import read_config
+from amity.config.file import read_config
 from amity.contract import InputError
 from amity.data import Source, deal, load
 from amity.data.schema.columns import NAMES, Wanted, choose, spelt, written

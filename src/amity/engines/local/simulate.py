@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Federation, Method, Silo, Solver
 from amity.engines.local.stacked import Engine, carrier_of
 from amity.federation.events import Listener, silent

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from amity.config.run import Participation
+from amity.config.participation import Participation
 from amity.contract import Federation, Method, Silo, Solver
 from amity.engines.ray.cluster import check as check
 from amity.engines.ray.cluster import cluster as cluster

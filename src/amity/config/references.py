@@ -1,0 +1,10 @@
+"""The runs that others are compared with."""
+
+ALONE = "separate"
+"""The method in which every silo trains alone: what joining is measured by."""
+
+REFERENCES = (ALONE, "pooled")
+"""Methods that are there to compare with: nobody joins anything in them."""
+
+ALONE_FOLDER = "alone"
+"""The folder of a run directory that holds the run in which every silo trains alone."""
