@@ -50,8 +50,10 @@ def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(float(score) > 70 for score in re.findall(r": ([\d.]+)", scores))  # two classes
     assert re.findall(r"^(\w+) +[+-]", worth, re.MULTILINE) == ["north", "south", "east", "west"]
     rows = [[float(number) for number in re.findall(r"[\d.]+", line)] for line in weights.splitlines()[1:]]
-    for row, friend in zip(rows, (1, 0, 3, 2), strict=True):
-        strangers = [row[silo] for silo in range(4) if silo not in (rows.index(row), friend)]
+    assert len(rows) == 4
+    for me, row in enumerate(rows):
+        friend = me ^ 1  # north and south, east and west
+        strangers = [row[silo] for silo in range(4) if silo not in (me, friend)]
         assert sum(row) == pytest.approx(1, abs=0.03) and row[friend] > max(strangers)
     found = {name: float(score) for name, score in re.findall(r"'([\w-]+)': ([\d.]+)", compared)}
     assert found["fedavg"] < min(found["pfedatt"], found["separate"])
