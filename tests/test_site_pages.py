@@ -19,13 +19,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 
 
-class Loader(yaml.SafeLoader):
-    """Reads mkdocs.yml; tags that name Python objects are of no interest here."""
-
-
-Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: suffix)
-
-
 def pages_of(nav: list[Any]) -> Iterator[str]:
     """The files of a navigation, at any depth."""
     for entry in nav:
@@ -53,7 +46,7 @@ def links(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    nav = list(pages_of(yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)["nav"]))
+    nav = list(pages_of(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
     assert nav[:2] == ["index.md", "start.md"]
     assert sorted(nav) == [path.relative_to(DOCS).as_posix() for path in PAGES]
 
