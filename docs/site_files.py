@@ -1,4 +1,4 @@
-"""What the site takes from outside docs/: figures of recorded results. MkDocs calls this file (its `hooks`)."""
+"""What the site takes from outside docs/, and what it must not ask for. MkDocs calls this file (its `hooks`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = (".png", ".pdf")
+SHIM = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -28,3 +29,16 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"{words}({target})" if target.endswith(FIGURES) else words.strip("[]")
 
     return re.sub(r"(\[[^\]]*\])\(\.\./([^)\s]+)\)", led, markdown)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Take out the one script that the theme would fetch, for no reader's machine may ask another.
+
+    It is for searching from disk. Search works where the site is served (`python -m http.server -d site`).
+    """
+    return output.replace(SHIM, "")
+
+
+def on_post_template(output: str, template_name: str, config: Any) -> str:
+    """Do the same for pages that are made from no Markdown, such as 404.html."""
+    return output.replace(SHIM, "")
