@@ -86,4 +86,4 @@ docs: setup  ## rewrite the pages that are made from the code, from what was mea
 	$(BIN)/python docs/reproduce.py
 
 site: setup  ## the documentation as a site, to be read without a network: site/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

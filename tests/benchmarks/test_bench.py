@@ -106,10 +106,11 @@ def test_no_wheel_holds_benchmarks() -> None:
     assert not any(folder.is_relative_to(ROOT / path) or (ROOT / path).is_relative_to(folder) for path in packed)
 
 
-def test_pfllib_is_called_as_the_page_says() -> None:
-    command = [sys.executable, "-m", "benchmarks.pfllib", "--help"]
+@pytest.mark.parametrize(("module", "page"), [("pfllib", "performance"), ("pfllib_alone", "errata")])
+def test_pfllib_is_called_as_the_page_says(module: str, page: str) -> None:
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--help"]
     assert subprocess.run(command, cwd=ROOT, capture_output=True).returncode == 0
-    assert "python -m benchmarks.pfllib " in (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert f"python -m benchmarks.{module} " in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
 
 
 def test_memory_is_measured_in_a_fresh_process() -> None:
