@@ -103,7 +103,15 @@ def test_resolving_again_changes_nothing() -> None:
 def test_no_auto_is_left() -> None:
     table = resolve(Run("apple"), roster(30, 61, 90)).run.table()
     left = {key for key, value in table.items() if value == "auto"}
-    assert left == {"setting", "labels", "label", "workers", "engine", "checkpoint_every"}  # these change no plan
+    assert left == {
+        "setting",
+        "labels",
+        "label",
+        "scale",
+        "workers",
+        "engine",
+        "checkpoint_every",
+    }  # these change no plan
 
 
 # What `auto` becomes.

@@ -88,7 +88,9 @@ def test_the_flags_may_stand_on_either_side_and_the_later_ones_win(amity: Amity,
 def test_what_cannot_be_used_is_refused_before_anything_is_done(
     amity: Amity, command: list[str], option: str, needed: str, tmp_path: Path
 ) -> None:
-    arguments = {"report": ["a"], "fetch": ["digits"], "watch": ["a"], "schema": ["folder:a"]}.get(command[-1], [])
+    needs = {"report": "a", "fetch": "digits", "watch": "a", "schema": "folder:a"}
+    needs |= {"predict": "a --silo north --data a.csv", "export": "a --silo north --to onnx"}
+    arguments = needs.get(command[-1], "").split()
     refused(amity(*command, *arguments, *option.split()), needed)
     refused(amity(*option.split(), *command, *arguments), needed)
     assert tree(tmp_path) == {}

@@ -119,7 +119,7 @@ _WORDS: dict[What, Callable[[Event], str]] = {
     "measured": lambda event: f"{_round(event)}: {event.done} of {event.total} silos have measured their model",
     "recorded": _said("is on record"),
     "saved": _said("is saved"),
-    "aside": _said("cannot go on"),
+    "aside": lambda event: f"{_who(event)}cannot go on with the run" + (f": {event.words}" if event.words else ""),
     "joined": lambda event: f"{_who(event)}has joined",
     "left": lambda event: f"{_who(event)}has left",
     "waiting": _waiting,

@@ -50,6 +50,8 @@ OTHER: Mapping[str, Any] = {
     "labels": "classes",
     "label": "ill",
     "drop_column": "id",
+    "schema": "schema.toml",
+    "scale": "none",
 }
 
 
