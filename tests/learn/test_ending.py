@@ -1,4 +1,4 @@
-"""Going on alone: the path is training's own, the length is found on held-out examples, the average is by likelihood."""
+"""Going on alone: the path is training's own, its length is found on held-out examples, averages are by likelihood."""
 
 import math
 from typing import Any

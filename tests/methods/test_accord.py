@@ -16,8 +16,8 @@ PLAIN: dict[str, Any] = {"momentum": "none", "limit": "none"}
 
 
 def test_three_rounds_by_hand() -> None:
-    # F_a' = w - 8, F_b' = w - 16; eta = 1/2, one step, lambda = 1, everything from 0, in one dimension: the cosine of two
-    # steps is 1 or -1, so that b is 0 in the first round and 0.9 while the path is straight. Nobody is limited here.
+    # F_a' = w - 8, F_b' = w - 16; eta = 1/2, one step, lambda = 1, everything from 0, in one dimension: the cosine of
+    # two steps is 1 or -1, so b is 0 in the first round and 0.9 while the path is straight. Nobody is limited here.
     # Round 1: d_a = 4, d_b = 8, d = 6;               m = 6;           w = 6.            v_a = 4,   v_b = 8.
     # Round 2: d_a = 1, d_b = 5, d = 3;   b = 0.9,    m = 8.4;         w = 9 + 7.56 = 16.56.
     #   v_a: g = (4 - 8) + (4 - 6) = -6, v = 7;   v_b: g = (8 - 16) + (8 - 6) = -6, v = 11.
