@@ -30,7 +30,7 @@ def test_data_sets_are_listed_with_what_is_at_hand(amity: Amity, tmp_path: Path)
     found = json.loads(amity("data", "list", "--json").out)
     for name, entry in SOURCES.items():
         assert tuple(file["name"] for file in found[name]["files"]) == entry.files
-        assert all(file["urls"] and file["digest"] for file in found[name]["files"])
+        assert all(file["digest"] and (file["urls"] or found[name]["home"]) for file in found[name]["files"])
         assert found[name]["found"] == []
     folder = tmp_path / "mine" / "heart-disease"
     folder.mkdir(parents=True)
