@@ -212,6 +212,22 @@ def test_a_run_on_hospitals(amity: Amity, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.skipif(not (REAL / "eicu-demo").is_dir(), reason="AMITY_DATA holds no eicu-demo")
+def test_a_run_on_regions_is_scored_by_auroc_and_codes_new_rows(amity: Amity, tmp_path: Path) -> None:
+    words = "run fedavg --data eicu --metric auroc --per-silo 60 --out stays".split()
+    worked(amity(*words, "--data-dir", REAL, *QUICK))
+    facts = json.loads((tmp_path / "stays" / "facts.json").read_text())
+    assert (
+        facts["score"] == "auroc" and facts["label"] == "hospital_expired" and facts["labels"] == ["survived", "died"]
+    )
+    manifest = json.loads((tmp_path / "stays" / "manifest.json").read_text())
+    assert [sum(silo["train"]) for silo in manifest["silos"]] == [60] * 5
+    file = REAL / "eicu-demo" / "eicu_demo_mortality.csv"
+    said = amity("predict", "stays", "--silo", "West", "--data", file, "--out", "new.csv")
+    worked(said)
+    assert len((tmp_path / "new.csv").read_text().splitlines()) == 1 + 2_179
+
+
 def test_a_run_on_a_folder_of_silos(amity: Amity, tmp_path: Path) -> None:
     clinics(tmp_path / "our clinics")
     words = ["run", "pfedatt", "--data", "folder:our clinics", *QUICK]
