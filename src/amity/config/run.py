@@ -77,7 +77,7 @@ class Run:
         "numbers of such tables less their mean over their deviation, over all silos; none: as they are",
         deals=True,
     )
-    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18; auto picks by the data")
+    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18, cnn1d; auto picks by the data")
     rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY, on_resume="grow")
     epochs: int = _borrowed("epochs")
     batch: int | Literal["auto"] = option(
