@@ -12,7 +12,7 @@ from small import batchnorm, linear, mlp, randn, same, silo, task, turn_of
 
 from amity.contract import Model, Solver, Split, Turn
 from amity.federation.plan import federation_of
-from amity.learn.ending import _Average, enough, find_end, go_on, log_odds, path, whole
+from amity.learn.ending import _Average, enough, find_end, go_on, likelier, log_odds, path, whole
 from amity.learn.train import train
 
 ADAM = Solver("adam", 0.01, batch=4)
@@ -77,6 +77,15 @@ def test_odds_are_the_likelihood_of_the_held_out_examples() -> None:
     found = [log_odds(loss, 10, classes=0) for loss in (0.5, 0.7)]
     assert found[0] - found[1] == pytest.approx(normal[0] - normal[1])
     assert log_odds(math.nan, 10, classes=3) == -math.inf and math.isfinite(log_odds(0.0, 10, classes=0))
+
+
+def test_a_second_model_needs_evidence() -> None:
+    def found(first: float, second: float, examples: int, classes: int) -> bool:
+        return bool(likelier(torch.tensor(first), torch.tensor(second), examples, classes))
+
+    assert found(5.0, 3.9, 9, classes=3) and not found(5.0, 4.1, 9, classes=3) and not found(3.9, 5.0, 9, classes=3)
+    # Quantities: N/2 log(first / second) > 1, here with N = 10, so that the ratio must be above exp(0.2) = 1.2214.
+    assert found(1.23, 1.0, 10, classes=0) and not found(1.22, 1.0, 10, classes=0)
 
 
 def test_it_is_enough_when_nothing_has_improved_for_as_long_again() -> None:

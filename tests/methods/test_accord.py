@@ -80,14 +80,15 @@ def test_without_momentum_and_limit_the_personal_model_is_dittos_to_the_last_bit
     )
 
 
-def test_a_silo_uses_the_model_with_the_smaller_loss_on_its_held_out_examples() -> None:
-    at = [one._replace(val=Split(one.test.x, one.test.y)) for one in silos()]
+def test_a_silo_uses_its_own_model_where_its_held_out_examples_are_clearly_likelier_under_it() -> None:
+    at = [one._replace(val=Split(one.test.x.repeat(9, 1), one.test.y.repeat(9))) for one in silos()]
     setting: dict[str, Any] = {"on": task(mlp), "solver": ADAM, "at": at, "rounds": 3}
     better, personal, common = (run(Accord(start=start), **setting)[-1] for start in ("better", "own", "common"))
     chosen = []
     for client, one in enumerate(at):
-        losses = [task(mlp).evaluate(seen.personal(client), one.test).loss for seen in (personal, common)]
-        chosen.append(losses[0] < losses[1])
+        assert one.val is not None
+        losses = [task(mlp).evaluate(seen.personal(client), one.val).loss for seen in (personal, common)]
+        chosen.append(losses[0] + 1 < losses[1])
         assert same(better.personal(client), (personal if chosen[-1] else common).personal(client))
     assert len(set(chosen)) == 2  # or the test shows half of it
 

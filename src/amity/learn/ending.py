@@ -30,6 +30,10 @@ PATIENCE = 10
 """Epochs without a better held-out loss that are always gone on for; beyond, as many as led to the best one."""
 
 
+EVIDENCE = 1.0
+"""A second model is taken in place of a first where held-out examples are so much likelier under it, in logarithms: a
+few examples, which any model may get right, do not decide."""
+
 SMALLEST = 1e-12
 """A squared error, of quantities with a variance of 1, below which it is rounding."""
 
@@ -116,6 +120,17 @@ def log_odds(loss: float, examples: int, classes: int) -> float:
     if not math.isfinite(loss):
         return -math.inf
     return -examples * loss if classes else -examples / 2 * math.log(max(loss, SMALLEST))
+
+
+def likelier(first: Tensor, second: Tensor, examples: int, classes: int) -> Tensor:
+    """Whether held-out examples are clearly likelier under the second model, from either one's summed loss.  # []
+
+    In logarithms the difference is first - second for classes, and N/2 log(first / second) for quantities.
+    """
+    if classes:
+        return first - second > EVIDENCE
+    ratio = first.clamp(min=SMALLEST) / second.clamp(min=SMALLEST)
+    return examples / 2 * ratio.log() > EVIDENCE
 
 
 def whole(data: Data) -> Data:

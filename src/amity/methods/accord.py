@@ -10,8 +10,8 @@ a personal model that goes on from itself is. A silo cannot know beforehand, so 
     b   = cosine of d and the d before it, between 0 and 0.9                    how straight the path has been
     m   = b m + d,   w^k = w^{k-1} + d + b m                                    Nesterov's momentum
 
-The model of silo i is v_i or w^k, whichever has the smaller loss on the examples that the silo has held out. After the
-last round both go on alone, each to its own end (`ended.py`), and the choice is made between those.
+The model of silo i is w^k, or v_i where the examples that the silo has held out are clearly likelier under it (e times
+as likely). After the last round both go on alone, each to its own end (`ended.py`), and the choice is between those.
 
 A step of averaging loses most of what a few local epochs have gained in a common direction; momentum gives it back, so
 that twenty rounds reach what plain averaging needs several times as many for. How much momentum a federation bears
@@ -33,6 +33,7 @@ from torch import Generator, Tensor
 
 from amity.config.options import check, option
 from amity.contract import MODEL, Download, Federation, Kinds, Model, Solver, State, Turn, kinds_like, model_of
+from amity.learn.ending import likelier
 from amity.learn.task import Task
 from amity.learn.train import proximal, train
 from amity.learn.vectors import mix, weighted_mean
@@ -108,7 +109,8 @@ class Accord:
         if self.start == "own" or turn.data.val is None:
             return model_of(client)
         own, common = (torch.as_tensor(task.evaluate(model, turn.data.val).loss) for model in (client, down))
-        return {key: torch.where(own < common, client[key], down[key]) for key in MODEL}
+        chosen = likelier(common, own, len(turn.data.val.y), task.classes)
+        return {key: torch.where(chosen, client[key], down[key]) for key in MODEL}
 
     def starts(self, task: Task, client: State, down: State | None, turn: Turn) -> list[Model]:
         """The models from which an ending may go on: which is the better one shows at the end."""

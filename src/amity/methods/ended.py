@@ -17,6 +17,7 @@ that silos give each other, limits to its solver) is still the method's.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ from amity.contract import (
     Validating,
     declared,
 )
-from amity.learn.ending import End, find_end, go_on, held_out, judges
+from amity.learn.ending import End, find_end, go_on, held_out, judges, likelier
 from amity.learn.task import Task
 
 Length = int | Literal["none", "auto"]
@@ -121,7 +122,7 @@ class Ended:
         sent = _unflagged(down) if self.evaluates == "server" else None
         turn = turn._replace(data=Data(turn.data.mine, turn.data.val))
         ends = [self._end(task, start, turn) for start in self._starts(task, own, sent, turn)]
-        end = ends[0] if len(ends) == 1 else min(ends, key=_mean_loss)
+        end = functools.reduce(functools.partial(_better, classes=task.classes), ends)
         alone = False
         if self.safe and end.held_out is not None:
             first = {key: kept[KEPT[key]] for key in MODEL}
@@ -214,11 +215,13 @@ def clearly_better(other: End, end: End) -> bool:
     return mean > 0 and mean > float(stdtrit(len(d) - 1, 1 - DOUBT)) * error
 
 
-def _mean_loss(end: End) -> float:
-    """The mean loss on held-out examples; infinite for a model that is broken."""
-    assert end.held_out is not None
-    mean = end.held_out.double().mean().item()
-    return mean if math.isfinite(mean) else math.inf
+def _better(first: End, second: End, classes: int) -> End:
+    """The first, unless the held-out examples are clearly likelier under the second, or the first is broken."""
+    assert first.held_out is not None and second.held_out is not None
+    one, other = first.held_out.double().sum(), second.held_out.double().sum()
+    if not other.isfinite():
+        return first
+    return second if not one.isfinite() or likelier(one, other, len(first.held_out), classes) else first
 
 
 def _kept(model: Model, epochs: float, alone: bool) -> State:
