@@ -2,6 +2,7 @@
 
     content.py   the JSON file: its keys, and their types
     outcome.py   the numbers that tables and figures take from it
+    tested.py    each test example with the delivered models, packed
     writer.py    written from the record of a run
     reader.py    read and checked
 

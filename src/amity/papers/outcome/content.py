@@ -9,6 +9,8 @@ that are not required came later: files of earlier versions do without them.
 from collections.abc import Mapping
 from typing import Any, NotRequired, Required, TypedDict
 
+from amity.papers.outcome.tested import SHAPE as TESTED
+from amity.papers.outcome.tested import SiloTested
 from amity.record.shapes import MAYBE, NUMBER, Each
 
 SCORE_DIGITS = 4
@@ -100,7 +102,7 @@ class OutcomeContent(TypedDict):
     data_sha256: NotRequired[str | None]
     silos: list[str]
     groups: list[int | None] | None
-    score: NotRequired[str]  # "accuracy", or "r2" where labels are quantities
+    score: NotRequired[str]  # the main score: "accuracy", or "r2" where labels are quantities, unless another was asked
     seconds: float
     peak_gib: float | None
     bytes_up: int
@@ -112,6 +114,8 @@ class OutcomeContent(TypedDict):
     validated: RecordedRound | None  # the round that validation data chose
     validation: Score  # on validation data, in that round
     metrics: Metrics | None
+    ending: NotRequired[bool]  # whether every silo went on alone after the last round
+    tested: NotRequired[list[SiloTested | None]]  # each test example with the delivered models, a silo each
     warnings: list[str]
     warned: NotRequired[dict[str, int]]  # the round in which each warning came first
     rounds: RoundValues
@@ -137,6 +141,8 @@ SHAPES = {
     "metrics": (Each((Each((MAYBE, [MAYBE])), None)), None),
     "warnings": [str],
     "rounds": Each([MAYBE]),
+    "?ending": bool,
+    "?tested": TESTED,
     "clients": ([[MAYBE]], None),
 }
 """Shapes that a file is checked for when it is read: see record/shapes.py."""

@@ -15,6 +15,7 @@ import numpy as np
 from amity import statistics
 from amity.config.run import Run
 from amity.errors import InputError
+from amity.metric import METRICS, MetricKey
 from amity.papers.outcome.content import (
     FEW_SILOS,
     SCORE_DIGITS,
@@ -26,8 +27,9 @@ from amity.papers.outcome.content import (
 )
 from amity.papers.outcome.outcome import Outcome
 from amity.papers.outcome.reader import path_of
+from amity.papers.outcome.tested import packed
 from amity.papers.spec import key_of, requested_options
-from amity.record import Record, evaluated, replacing, score_of
+from amity.record import Record, evaluated, replacing, score_of, scores_of
 from amity.record.summary import best_of
 
 MOST_WEIGHTS = 200
@@ -101,6 +103,8 @@ def _content_of(run: Run, record: Record, peak_gib: float | None) -> OutcomeCont
         "validated": None if chosen is None else _recorded_round(chosen, score),
         "validation": None if chosen is None else _rounded(chosen["val"]),
         "metrics": cast(Any, results.get("metrics")),
+        "ending": results["chosen_by"] == "ending",
+        "tested": packed(record, delivered_round),
         "warnings": sorted({warning for line in lines for warning in line["warnings"]}),
         "warned": {warning: line["round"] for line in reversed(lines) for warning in line["warnings"]},
         "rounds": _round_values(record, score),
@@ -123,13 +127,14 @@ def _recorded_round(line: Mapping[str, Any], score: str) -> RecordedRound:
 def _round_values(record: Record, score: str) -> RoundValues:
     lines = record.lines
     assert record.manifest is not None  # a run that was kept on disk has one
+    by_example: MetricKey = "r2" if METRICS[score].labels == "quantities" else "accuracy"
     tested = [sum(silo["test"]) for silo in record.manifest["silos"]]
     trained = [sum(silo["train"]) for silo in record.manifest["silos"]]
     return {
         "round": [line["round"] for line in lines],
         "mean": [_rounded(line["mean"]) for line in lines],
         "worst": [_rounded(line["worst"]) for line in lines],
-        "pooled": [_rounded(_pooled(line["r2"] if score == "r2" else line["accuracy"], tested)) for line in lines],
+        "pooled": [_rounded(_pooled(scores_of(line, by_example), tested)) for line in lines],
         "loss": [_rounded(_pooled(line["loss"], tested)) for line in lines],
         "train_loss": [_rounded(_pooled(line.get("train_loss"), trained)) for line in lines],
         "took_part": [len(line["took_part"]) for line in lines],

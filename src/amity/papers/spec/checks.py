@@ -10,7 +10,17 @@ from amity.config.run import Run
 from amity.errors import InputError
 from amity.papers.spec.experiment import Claim, Experiment
 from amity.papers.spec.shape import option_tables
-from amity.papers.spec.vocabulary import DISPLAY_KEYS, KINDS, OPTIONS, OUTPUT_KEYS, REPEAT_KEYS, SIZES, Axis, Measure
+from amity.papers.spec.vocabulary import (
+    DISPLAY_KEYS,
+    HALVES,
+    KINDS,
+    OPTIONS,
+    OUTPUT_KEYS,
+    REPEAT_KEYS,
+    SIZES,
+    Axis,
+    Measure,
+)
 
 
 def check_content(experiment: Experiment) -> None:
@@ -28,6 +38,8 @@ def check_content(experiment: Experiment) -> None:
     for table in content.get("claims", []):
         _check_known(f"key of a claim in {name}:", table, Claim.__dataclass_fields__)
         _check_known(f"measure of a claim in {name}:", [table.get("measure", "accuracy")], get_args(Measure))
+    for table in content.get("columns", {}).values():
+        _check_known(f"half of a column in {name}:", [table.get("half", HALVES[0])], HALVES)
     for row, values in content.get("paper_values", {}).items():
         for column in values:
             if row not in content.get("rows", {}) or column not in content.get("columns", {}):
@@ -37,8 +49,8 @@ def check_content(experiment: Experiment) -> None:
 
 def _check_options(content: Mapping[str, Any], name: str) -> None:
     """Refuse an option that no run has."""
-    # Papers report accuracies, and a label is what tables call a row.
-    options = [key for key in fields_of(Run) if key not in ("seed", "metric", *DISPLAY_KEYS)]
+    # A label is what tables call a row.
+    options = [key for key in fields_of(Run) if key not in ("seed", *DISPLAY_KEYS)]
     for where, table, more in option_tables(content):
         if "seed" in (*table, *table.get("choose", {})):
             raise InputError(f"{name} runs the seeds 0, 1, ..., got seed in {where}: say how many, seeds = 3")

@@ -45,8 +45,11 @@ TOP_KEYS = (
 )
 """Keys at the top of a file."""
 
-DISPLAY_KEYS = ("label", "value", "series")
+DISPLAY_KEYS = ("label", "value", "series", "half")
 """Keys of a row or column that decide how it is shown."""
+
+HALVES = ("development", "judging")
+"""What a column may be for: methods may be tried and changed on the one half, the other one judges them."""
 
 REPEAT_KEYS = ("set", "seeds", "choose", "choose_rounds")
 """Keys of a table of options that are not options of a run: the method's own options, seeds, values to choose from."""
