@@ -77,7 +77,7 @@ class MethodView(TypedDict):
     name: str  # told apart from all others
     method: str
     seeds: list[int]
-    numbers: dict[str, OverSeeds | None]  # every `Number` of a summary; bytes, not MB
+    numbers: dict[str, OverSeeds | None]  # every `Number` of a summary (bytes, not MB), and both shares
     chosen_by: str | None  # how the delivered round was chosen: "validation" or "last round"
     metrics: dict[str, OverSeeds | None]  # beside the main score, of the delivered models
     cloud: OverSeeds | None  # mean score of what the server mixed for each silo

@@ -16,17 +16,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amity.config.references import ALONE, REFERENCES
+from amity.config.references import ALONE, POOLED, REFERENCES
 from amity.errors import InputError
 from amity.metric import METRICS
 from amity.record import Record, score_of, scores_of
 from amity.record.files import Array
 from amity.report.contents import Judgement, SiloVerdict, WorthView
-from amity.report.series import Series, same_tests, series_of
+from amity.report.partners import common, partner
+from amity.report.series import Series, series_of
 from amity.report.view_course import finite
+from amity.report.view_recovered import recovered_of
 from amity.worth import consortium, judgement, paired
 from amity.worth.contents import Score
 from amity.worth.paired import UNKNOWN, Difference
+from amity.worth.recovered import harmed
 
 SHARED = "fedavg"
 """The method whose global model is shown beside personal ones."""
@@ -67,14 +70,17 @@ def worth_of(series: Sequence[Series]) -> tuple[list[WorthView], str]:
         return [], NOBODY_JOINED
     if all(run.models_elsewhere for one in joined for run in one.runs):
         return [], ELSEWHERE
-    pairs = [(one, other) for one in joined if (other := _partner(one, alone))]
+    pairs = [(one, other) for one in joined if (other := partner(one, alone))]
     if not pairs:
         return [], OTHER_DATA if alone else NO_ALONE
     lead, why = _chosen([one for one, _ in pairs])
     shared = [one for one in series if one.first.results["method"] == SHARED]
-    found = [_worth(one, other, _partner(one, shared)) for one, other in pairs]
-    for view in found:
+    found = [_worth(one, other, partner(one, shared)) for one, other in pairs]
+    pooled = [one for one in series if one.first.results["method"] == POOLED]
+    for view, (one, other) in zip(found, pairs, strict=True):
         view["choice"] = why if view["method"] == lead.name else ""
+        if ceiling := partner(one, pooled):
+            view["recovered"] = recovered_of(one, other, ceiling)
     return sorted(found, key=lambda view: view["method"] != lead.name), ""
 
 
@@ -84,25 +90,6 @@ def worth_beside(*runs: Record | None) -> WorthView:
     if None in runs or not found:
         raise InputError("verdicts need the models that silos train alone, got none: run it with alone=True")
     return found[0]
-
-
-LIKE = ("rounds", "epochs", "per_silo", "val_fraction", "lr", "optimizer", "batch")
-"""Options in which the run to compare with should agree, where there are several to choose from."""
-
-
-def _partner(one: Series, others: Sequence[Series]) -> Series | None:
-    """Return the runs to compare a method with: of the same silos, tests and model, and as alike as there are."""
-    found = [other for other in others if other.first.results["model"] == one.first.results["model"]]
-    found = [other for other in found if _common(one, other)]
-    ours = one.first.config
-    return min(found, key=lambda it: sum(it.first.config.get(key) != ours.get(key) for key in LIKE), default=None)
-
-
-def _common(one: Series, other: Series) -> list[tuple[Record, Record]]:
-    """Return the runs of both series that can be compared, seed by seed."""
-    theirs = {run.results["seed"]: run for run in other.runs}
-    pairs = [(run, theirs[seed]) for run in one.runs if (seed := run.results["seed"]) in theirs]
-    return [(run, against) for run, against in pairs if same_tests([run, against])]
 
 
 def _chosen(candidates: Sequence[Series]) -> tuple[Series, str]:
@@ -141,7 +128,7 @@ def _validated(one: Series) -> float | None:
 
 
 def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
-    pairs = _common(one, alone)
+    pairs = common(one, alone)
     globals_of = {run.results["seed"]: run for run in (shared.runs if shared else ())}
     by_seed = [
         {silo: _compared(run, against, globals_of.get(run.results["seed"]), silo) for silo in run.silos}
@@ -167,6 +154,7 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
         "chance": consortium.beyond_chance(counts, differences),
         "rule": _rule(score, len(pairs), _unequal(*pairs[0]), dealt_anew=len(groups) > 1),
         "score": score,
+        "harmed": harmed(counts),
     }
 
 

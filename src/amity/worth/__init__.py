@@ -3,6 +3,7 @@
     paired.py       how much better one model is than another, on the same test examples, with its interval
     judgement.py    what is said of such a difference: gains, better alone, no clear difference
     consortium.py   how many silos gain and lose, whether that is more than chance would give, and the answer in words
+    recovered.py    two numbers of a method: the share of the gain that it recovers, the share of silos that it harms
     contents.py     what is written down of it, as types
 
 The report of runs (`amity.report.view_worth`) and each silo of a real federation (`amity.site.results`) use the same

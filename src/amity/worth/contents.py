@@ -27,6 +27,23 @@ class SiloVerdict(TypedDict):
     over_seeds: NotRequired[list[Judgement]]  # by seed, where there are several
 
 
+class RecoveredShare(TypedDict):
+    """How much of what all data in one place would bring a method brings."""
+
+    share: float | None  # in percent; null where it is undefined
+    ceiling: float | None  # the whole gain, in units of the score
+    words: str  # with the reason, where it is undefined
+
+
+class HarmedShare(TypedDict):
+    """How many silos would have been better off alone."""
+
+    share: float | None  # in percent of the silos that can be compared
+    beyond: float | None  # the same, less what chance would give
+    p: float | None  # how often chance alone would give as many
+    words: str
+
+
 class WorthView(TypedDict):
     """Whether joining was worth it with one method."""
 
@@ -43,4 +60,6 @@ class WorthView(TypedDict):
     chance: str  # how many such verdicts chance alone would give, and whether there are more
     rule: str  # how a verdict is reached, and how often it is wrong
     score: NotRequired[Score]  # what verdicts are about, whatever the main score of the page is
+    recovered: NotRequired[RecoveredShare]  # where there is a run with all data in one place
+    harmed: NotRequired[HarmedShare]
     choice: NotRequired[str]  # why the page leads with this method; empty for all others
