@@ -50,7 +50,7 @@ def test_the_verdict_compares_with_a_model_that_was_trained_to_its_own_end(tmp_p
         trial.conduct(network)
     verdict = finish(trial.site(name), trial.contract.name)
     assert verdict["alone_round"] == verdict["round"] == 3
-    alone = amity.run(replace(trial.run, method="separate"), trial.silos)
+    alone = amity.run(replace(trial.run, method="separate", engine="loop"), trial.silos)
     found = load_file(trial.site(name).run(trial.contract.name) / "alone.safetensors")
     wanted = alone.model(name).state_dict()
     assert all(torch.equal(found[key], wanted[key]) for key in wanted)
