@@ -34,9 +34,8 @@ def test_two_rounds_by_hand() -> None:
     assert first.server["params"].tolist() == pytest.approx([0.5], abs=1e-12)
     assert flat(first).tolist() == [pytest.approx([1.25, 2.1875]), pytest.approx([-0.75, 1.6875])]
     assert second.server["params"].tolist() == pytest.approx([0.25], abs=1e-12)
-    parts = {"head": [0.5, 2.1875], "body": [1.25, 2.0]}
-    for part, wanted in parts.items():
-        (report, _) = run(FedBABU(ft_part=part), **setting)
+    for part, wanted in (("head", [0.5, 2.1875]), ("body", [1.25, 2.0])):
+        report, _ = run("fedbabu", settings={"ft_part": part}, **setting)
         assert flat(report)[0].tolist() == pytest.approx(wanted, abs=1e-12)
 
 

@@ -58,7 +58,7 @@ def test_ifca_1_one_cluster_is_fedavg_to_the_last_bit(make: Any, solver: Solver,
     setting: dict[str, Any] = {"on": task(make), "solver": solver, **SOME}
     average = run("fedavg", settings={"weighting": weighting}, **setting)
     for init in ("shared", "independent"):
-        mine = run(IFCA(clusters=1, weighting=weighting, init=init), **setting)  # type: ignore[arg-type]
+        mine = run(IFCA(clusters=1, weighting=weighting, init=init), **setting)
         for a, b in zip(average, mine, strict=True):
             assert all(
                 torch.equal(a.server[key], b.server[f"cluster_{key}"][0]) for key in ("params", "buffers", "counts")

@@ -76,11 +76,15 @@ def last_layer(task: Task) -> Chosen:
     return lambda slot: layer_of(slot) == layer_of(last)
 
 
-def last_layers(task: Task, count: int) -> Chosen:
-    """The last `count` layers that have parameters, or all where there are fewer."""
-    names = list(dict.fromkeys(layer_of(slot) for slot in task.layout.params))
-    chosen = set(names[max(0, len(names) - count) :])
-    return lambda slot: layer_of(slot) in chosen
+def last_layers(task: Task, count: int) -> int:
+    """Where the parameters of the last `count` layers begin in a flat vector; 0 where there are no more layers.
+
+    A module lists the parameters of each layer together, so those of the last layers are the end of the vector.
+    """
+    starts: dict[str, int] = {}
+    for slot in task.layout.params:
+        starts.setdefault(layer_of(slot), slot.start)
+    return [*starts.values(), task.size][max(0, len(starts) - count)]
 
 
 def head_of(task: Task, head: str, method: str) -> Chosen:

@@ -32,7 +32,7 @@ from amity.contract import Data, Download, Federation, Kinds, Model, Solver, Spl
 from amity.learn.streams import order
 from amity.learn.task import Task
 from amity.learn.train import batches, train
-from amity.methods._layers import last_layers, ones
+from amity.methods._layers import last_layers
 from amity.methods.fedavg import FedAvg
 
 LOSSES, REST, PASSES = 10, 0.1, 100  # losses that are looked at, their deviation at rest, passes at the most
@@ -61,22 +61,23 @@ class FedALA:
         return self._average.init_server(task, fed)
 
     def init_client(self, task: Task, fed: Federation, client: int) -> State:
-        count = len(self._places(task))
-        weights = torch.ones(count, dtype=task.dtype, device=task.device)
+        weights = torch.ones(task.size - last_layers(task, self.layers), dtype=task.dtype, device=task.device)
         return {**task.initial(fed), "weights": weights, "converged": torch.tensor(False)}
 
     def download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
         return self._average.download(server, who, round, rng)
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
-        places = self._places(task)
-        learnt, start = client, model_of(down)
-        apart = down["params"][places] - client["params"][places]  # [p's numbers]
+        begin = last_layers(task, self.layers)
+        own, start = client["params"][begin:], model_of(down)
+        apart = down["params"][begin:] - own
+        weights, converged = client["weights"], client["converged"]
         if bool(apart.any()):
-            learnt = self._learn(task, client, down, turn)
-            start |= {"params": mixed(client, down, learnt["weights"], places)}
+            start["params"] = start["params"].clone()
+            weights, converged = self._learnt(task, client, start, turn), torch.tensor(True)
+            start["params"][begin:] = own + apart * weights
         model = train(task, start, turn)
-        return {**learnt, **model}, model
+        return {**client, **model, "weights": weights, "converged": converged}, model
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return self._average.upload_kinds(task, fed, down)
@@ -87,33 +88,26 @@ class FedALA:
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         return model_of(client)
 
-    def _places(self, task: Task) -> Tensor:
-        """Where the numbers of the last p layers are."""
-        return ones(task, last_layers(task, self.layers)).nonzero()[:, 0]
-
-    def _learn(self, task: Task, client: State, down: State, turn: Turn) -> State:
-        """The client with weights that have seen a sample of its data: once, or the first time until they rest."""
-        places, weights = self._places(task), client["weights"].clone()
-        apart = down["params"][places] - client["params"][places]
+    def _learnt(self, task: Task, client: State, received: Model, turn: Turn) -> Tensor:
+        """The weights after a pass over a sample of the client's data; the first time, after as many as they need."""
+        begin = last_layers(task, self.layers)
+        own, weights = client["params"][begin:], client["weights"]
+        apart = received["params"][begin:] - own
         sample = turn._replace(epochs=1, data=drawn(turn, self.share))
-        model = task.working({**model_of(down), "params": mixed(client, down, weights, places)})
+        model = task.working(received)
+        mixed = model["params"][begin:]  # a view: what it is set to is what the next gradient is at
+        mixed.copy_(own + apart * weights)
         losses: list[float] = []
         for number in range(1 if bool(client["converged"]) else PASSES):
             loss = torch.zeros(())
             for batch, rng in batches(task, sample, f"weights {number}"):
                 loss, gradient = task.gradient(model, batch, rng)
-                weights = (weights - self.eta * apart * gradient[places]).clamp(0, 1)
-                model["params"][places] = client["params"][places] + apart * weights
+                weights = (weights - self.eta * apart * gradient[begin:]).clamp_(0, 1)
+                mixed.copy_(own + apart * weights)
             losses.append(float(loss))
             if at_rest(losses):
                 break
-        return {**client, "weights": weights, "converged": torch.tensor(True)}
-
-
-def mixed(client: State, down: State, weights: Tensor, places: Tensor) -> Tensor:
-    """The global parameters, but at these places the client's own, moved towards them by their weights.  # [d]"""
-    own = client["params"][places]
-    return down["params"].index_copy(0, places, own + (down["params"][places] - own) * weights)
+        return weights
 
 
 def drawn(turn: Turn, share: float) -> Data:

@@ -108,7 +108,8 @@ def nearest_shares(points: Tensor) -> Tensor:
     falling = points.sort(1, descending=True).values
     t = (falling.cumsum(1) - 1) / torch.arange(1, points.shape[1] + 1, dtype=points.dtype)
     left = (falling > t).sum(1, keepdim=True)
-    return (points - t.gather(1, left - 1)).clamp(min=0)
+    nearest: Tensor = (points - t.gather(1, left - 1)).clamp(min=0)
+    return nearest
 
 
 def turned(weight: float, centre: Tensor) -> Term:
