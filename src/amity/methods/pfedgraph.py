@@ -108,8 +108,7 @@ def nearest_shares(points: Tensor) -> Tensor:
     falling = points.sort(1, descending=True).values
     t = (falling.cumsum(1) - 1) / torch.arange(1, points.shape[1] + 1, dtype=points.dtype)
     left = (falling > t).sum(1, keepdim=True)
-    nearest: Tensor = (points - t.gather(1, left - 1)).clamp(min=0)
-    return nearest
+    return (points - t.gather(1, left - 1)).clamp(min=0)
 
 
 def turned(weight: float, centre: Tensor) -> Term:
@@ -121,6 +120,7 @@ def turned(weight: float, centre: Tensor) -> Term:
         length = torch.linalg.vector_norm(params)
         scale = torch.where(length > SHORT, weight / length.clamp(min=SHORT), torch.zeros_like(length))
         direction = params / length.clamp(min=SHORT)
-        return (direction * torch.dot(direction, unit) - unit) * scale
+        pull: Tensor = (direction * torch.dot(direction, unit) - unit) * scale
+        return pull
 
     return term
