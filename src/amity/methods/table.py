@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amity.methods.accord import Accord
 from amity.methods.apfl import APFL
 from amity.methods.apple import Apple
 from amity.methods.ditto import Ditto
@@ -151,6 +152,13 @@ BUILT_IN: dict[str, Entry] = {
     "fedacs": Entry("averaging above a quantile of cosines", "Chen et al., ICASSP 2024", FedACS),
     "pfedgraph": Entry(
         "a collaboration graph by cosines of updates, near the silos' sizes", "Ye et al., ICML 2023", PFedGraph
+    ),
+    "accord": Entry(
+        "a common model with momentum, a personal one beside it, and each silo goes on from the better",
+        "Amity",
+        Accord,
+        evaluated="the better of its own and the common model",
+        each_round="two trainings",
     ),
     "twin": Entry(
         "not recommended, harms on natural silos: attention by cosine from the mean model",
