@@ -10,7 +10,7 @@ from amity.config.run import Run
 from amity.federation.contract_rules import ELSEWHERE
 from amity.federation.run_contract import Leaves, RunContract
 
-_TOLD_ABOVE = ("method", "model", "rounds", "epochs", "local_epochs_range", "participation")
+_TOLD_ABOVE = ("method", "model", "rounds", "epochs", "local_epochs_range", "participation", "ending", "safe")
 _NAMED = 12  # classes or columns that are told by name
 _TITLES: tuple[tuple[Leaves, str], ...] = (
     ("tensor", "the model"),
@@ -42,6 +42,7 @@ def _lines(contract: RunContract) -> Iterator[str]:
     yield from _who(contract)
     yield ""
     yield f"what is done: {run.method}, model {run.model}, {_plural(run.rounds, 'round')}, {_epochs(run)}"
+    yield from _ending(run)
     if changed := list(_changed(run)):
         yield f"  not as usual: {', '.join(changed)}"
     if contract.privacy:
@@ -49,6 +50,15 @@ def _lines(contract: RunContract) -> Iterator[str]:
     yield f"data needed: {_form(contract)}"
     yield ""
     yield from _leaves(contract)
+
+
+def _ending(run: Run) -> Iterator[str]:
+    """What silos do by themselves after the last round."""
+    if run.ending not in ("none", "default"):  # which a run file has resolved
+        length = "to its own end" if run.ending == "auto" else f"for {_plural(int(run.ending), 'epoch')}"
+        yield f"  then every silo goes on alone, {length}; nothing of that is sent"
+    if run.safe:
+        yield "  every silo trains alone as well, and keeps that model if it is clearly better; nothing of that is sent"
 
 
 def _who(contract: RunContract) -> Iterator[str]:

@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from amity.contract import Model, Score, Silo
+from amity.contract import Method, Model, Score, Silo
 from amity.errors import InputError
 from amity.federation.messages import Commit, Keep, Train
 from amity.federation.plan import Plan
 from amity.federation.safe_files import lock
 from amity.learn.task import Task
 from amity.learn.threads import one_thread
+from amity.methods.ended import Ended, with_ending
 from amity.methods.separate import Separate
 from amity.predicting.model import outputs_of, restored
 from amity.record.contents import ModelFacts
@@ -90,9 +92,13 @@ def finish(site: Site, run: str) -> Verdict:
 def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) -> Alone:
     """Train with the silo's own data only: as `separate` does, with the run's solver, in every round.
 
-    Its validation data choose the round, where it has some; else it is the last.
+    Its validation data choose the round, where it has some; else it is the last. In a run with an ending the model goes
+    on to its own end as well, and that is the one to compare with.
     """
-    own = plan._replace(method=Separate(), rule=replace(plan.rule, participation=1.0, drop=0.0))
+    method: Method = Separate()
+    if isinstance(plan.method, Ended):
+        method = with_ending(method, plan.method.rounds, plan.method.epochs, "auto", False)
+    own = plan._replace(method=method, rule=replace(plan.rule, participation=1.0, drop=0.0))
     side = KeptSilo(own, client, silo, folder)
     try:
         if side.pending is not None:
@@ -102,8 +108,12 @@ def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) 
         if side.kept is not None and side.data.val is not None:
             best = plan.task.evaluate(side.delivered(), side.data.val, side.unit).main
         for round in range(side.committed + 1, rounds + 1):
-            side.answer(Train(plan.run, round, client, {}))
+            down = method.download({}, torch.tensor([client]), round, lambda role, key: torch.Generator())
+            side.answer(Train(plan.run, round, client, down.to(0)))
             side.answer(Commit(plan.run, round, client, "accepted"))
+            if round == own.rule.ending:
+                side.answer(Keep(plan.run, round, client, None))
+                break
             val = None if side.data.val is None else side.measure(round, None).val
             if val is not None and metric.beats(val, best):
                 best = val
