@@ -61,12 +61,15 @@ def compare(ours: Sequence[Outcome], theirs: Sequence[Outcome], measure: Measure
     if not ours or not theirs:
         return None
     one, other, work = at_equal_work(ours, theirs, with_silos=measure == "spread")
-    kept = [[at.accuracies for at in side if at.accuracies is not None] for side in (one, other)]  # [side][seed][silo]
+    rank = ours[0].metric.rank  # higher is better from here on
+    kept = [
+        [[rank(value) for value in at.accuracies] for at in side if at.accuracies is not None] for side in (one, other)
+    ]  # [side][seed][silo]
     if len(kept[0]) < len(one) or len(kept[1]) < len(other):
-        means = [fmean(at.mean for at in side) for side in (one, other)]
+        means = [fmean(rank(at.mean) for at in side) for side in (one, other)]
         return Comparison(means[0] - means[1], [], [], paired, work)
     numbers = [_tightness(side) for side in kept] if measure == "spread" else kept
-    silos = _paired(numbers[0], numbers[1], _is_natural(ours[0])) if paired else [_all_silos(side) for side in numbers]
+    silos = _paired(numbers[0], numbers[1], ours[0].natural) if paired else [_all_silos(side) for side in numbers]
     if not silos[0] or not silos[1]:
         return None
     levels = [_closeness(side) for side in kept] if measure == "spread" else [fmean(side) for side in silos]
@@ -94,11 +97,6 @@ def _data_of(outcome: Outcome) -> tuple[Any, ...]:
     """Return the options that decide which data a silo holds."""
     options = outcome.content["resolved"]
     return tuple(options.get(key) for key in ("data", "setting", "clients", "per_silo"))
-
-
-def _is_natural(outcome: Outcome) -> bool:
-    """Return True where silos are the same in every seed."""
-    return str(outcome.content["resolved"].get("setting")) == "natural"
 
 
 def _paired(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], same: bool) -> list[list[float]]:

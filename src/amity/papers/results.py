@@ -75,7 +75,7 @@ class Results:
             ahead = mine.trainings_ahead - other.trainings_ahead
             ours = (mine.delivered_before(ahead) if ahead > 0 else None) or mine.delivered
             theirs = (other.delivered_before(-ahead) if ahead < 0 else None) or other.delivered
-            found.append((mine, [x - y for x, y in zip(ours, theirs, strict=True)]))
+            found.append((mine, [mine.metric.gain(x, y) for x, y in zip(ours, theirs, strict=True)]))
         return found
 
     def trouble(self, row: str, column: str) -> str:

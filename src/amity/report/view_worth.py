@@ -14,8 +14,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from amity.config.references import ALONE, POOLED, REFERENCES
 from amity.errors import InputError
 from amity.metric import METRICS
@@ -172,7 +170,7 @@ def _compared(run: Record, against: Record, shared: Record | None, silo: str) ->
         difference = paired.of_outcomes(ours, theirs)
         return Compared(len(ours), _share(theirs), _share(others), _share(ours), difference)
     alone, common, personal = (_recorded(record, silo) for record in (against, shared, run))
-    around = _around(theirs, alone) or _around(ours, personal)
+    around = paired.around_of(theirs, alone) or paired.around_of(ours, personal)
     difference = UNKNOWN if around is None else paired.of_squares(ours, theirs, around)
     return Compared(len(ours), alone, common, personal, difference)
 
@@ -193,14 +191,6 @@ def _recorded(record: Record | None, silo: str) -> float | None:
         return None
     scores = scores_of(record.lines[round - 1], score_of_verdicts(record))
     return finite(scores[record.silos.index(silo)]) if scores else None
-
-
-def _around(errors: Array, score: float | None) -> float | None:
-    """Return the spread of a silo's test labels, which R2 and the errors tell: 1 - R2 is their squares over it."""
-    squares = float(np.mean(errors.astype(np.float64) ** 2)) if len(errors) else math.nan
-    if score is None or not math.isfinite(squares) or not squares > 0 or score >= 100:
-        return None
-    return squares / (1 - score / 100)
 
 
 def _verdict(silo: str, seeds: Sequence[Compared], score: Score) -> SiloVerdict:

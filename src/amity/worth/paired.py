@@ -106,6 +106,17 @@ def of_squares(first: Array, second: Array, around: float) -> Difference:
     return Difference(float(gain.mean()), low, high)
 
 
+def around_of(errors: Array, r2: float | None) -> float | None:
+    """Return the mean squared distance of a silo's test labels from their mean, which R2 and the errors tell.
+
+    1 - R2 is the mean of their squares over it. None where that says nothing.
+    """
+    squares = float(np.mean(errors.astype(np.float64) ** 2)) if len(errors) else math.nan
+    if r2 is None or not math.isfinite(squares) or not squares > 0 or r2 >= 100:
+        return None
+    return squares / (1 - r2 / 100)
+
+
 def _draws(n: int) -> Iterator[Array]:
     """Draw examples, as many as there are, again and again: the same ones each time this is called.  # [k, n]"""
     rng = np.random.default_rng(0)  # the same examples give the same interval

@@ -6,6 +6,7 @@
     distribution.py  distribution: the accuracies of all silos
     sweep.py         sweep: accuracies against the value of an option
     gains.py         gains: each silo against training alone
+    suite.py         suite-map: the gain recovered, federation by method
     weights.py       heatmap, trajectories: who learns from whom
     settings.py      schedulers, division: what is known before any run
 
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amity.config.options import unknown
-from amity.papers.figures import curves, distribution, gains, settings, style, sweep, weights
+from amity.papers.figures import curves, distribution, gains, settings, style, suite, sweep, weights
 from amity.papers.figures.view import View
 from amity.papers.outcome import writable_folder
 from amity.papers.results import Results
@@ -38,6 +39,7 @@ DRAWINGS: dict[str, Callable[[View], Figure | None]] = {
     "schedulers": settings.schedulers,
     "division": settings.division,
     "gains": gains.gains,
+    "suite-map": suite.suite_map,
 }
 """Kinds of output that are figures, and what draws each of them: None where nothing is recorded yet."""
 

@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from amity import methods
 from amity.errors import InputError
+from amity.metric import METRICS, Metric
 from amity.papers.outcome.content import OutcomeContent, RecordedRound, RoundValues, Score
+from amity.papers.outcome.tested import SiloTested, unpacked
 from amity.trials import DIVERGES
 
 Array = npt.NDArray[Any]
@@ -49,6 +51,30 @@ class Outcome:
     def score(self) -> str:
         """The name of its main score: "accuracy", or "r2" where labels are quantities."""
         return str(self.content.get("score", "accuracy"))
+
+    @property
+    def metric(self) -> Metric:
+        """Its main score, and which way that is better."""
+        return METRICS[self.score]
+
+    @property
+    def natural(self) -> bool:
+        """True where silos are the same in every seed."""
+        return str(self.content["resolved"].get("setting")) == "natural"
+
+    def each(self, silo: int) -> Array | None:
+        """Return right or wrong, or the error, of a silo's test examples with its delivered model; None: not kept."""
+        tested = self._tested(silo)
+        return None if tested is None else unpacked(tested)
+
+    def r2(self, silo: int) -> float | None:
+        """Return a silo's R2 with its delivered model, where labels are quantities; None where it was not kept."""
+        tested = self._tested(silo)
+        return None if tested is None else tested["r2"]
+
+    def _tested(self, silo: int) -> SiloTested | None:
+        kept = self.content.get("tested") or []
+        return kept[silo] if silo < len(kept) else None
 
     @property
     def silos(self) -> list[str]:
@@ -139,7 +165,7 @@ class Outcome:
         means = {round: mean for round, mean in pairs if mean is not None and round <= last}
         if last not in means:
             return None
-        best = max(means, key=lambda round: means[round])
+        best = max(means, key=lambda round: self.metric.rank(means[round]))
         return AtRound(best, float(means[best]), self._accuracies_of(best))
 
     def _accuracies_of(self, round: int) -> list[float] | None:
@@ -153,7 +179,12 @@ class Outcome:
 
     @property
     def trainings_ahead(self) -> float:
-        """The number of local trainings that its evaluated models have had beyond one per round."""
+        """The number of local trainings that its evaluated models have had beyond one per round.
+
+        None where silos go on to their own end: they stop where they want to.
+        """
+        if self.content.get("ending"):
+            return 0.0
         asked = self.content["asked"]
         return methods.trainings_ahead(asked["method"], asked.get("set", {}), int(self.content["resolved"]["epochs"]))
 

@@ -37,10 +37,11 @@ def packed(record: Record, delivered_round: int) -> list[SiloTested | None]:
     kept = [record.predictions.get(silo, {}).get("delivered") for silo in record.silos]
     quantities = any(each is not None and each.dtype != bool for each in kept)
     r2 = (scores_of(record.lines[delivered_round - 1], "r2") if quantities else None) or [None] * len(kept)
-    return [_packed(each, score) for each, score in zip(kept, r2, strict=True)]
+    return [packed_silo(each, score) for each, score in zip(kept, r2, strict=True)]
 
 
-def _packed(each: Array | None, r2: float | None) -> SiloTested | None:
+def packed_silo(each: Array | None, r2: float | None) -> SiloTested | None:
+    """Return what is kept of one silo's test; None where it has none."""
     if each is None or not len(each):
         return None
     if each.dtype == bool:

@@ -33,10 +33,11 @@ from amity.papers.spec.experiment import Claim, Experiment, Output
 from amity.papers.spec.files import home, names, names_or_refuse, read
 from amity.papers.spec.keys import key_of, requested_options
 from amity.papers.spec.selection import only
-from amity.papers.spec.vocabulary import KINDS, OPTIONS, SIZES, Measure
+from amity.papers.spec.vocabulary import HALVES, KINDS, OPTIONS, SIZES, Measure
 from amity.trials import VALIDATION_SHARE
 
 __all__ = [
+    "HALVES",
     "KINDS",
     "OPTIONS",
     "SIZES",

@@ -91,7 +91,7 @@ def _check_names(content: Mapping[str, Any], name: str) -> None:
         for row in table.get("of", {}).values():
             check("columns", row.get("in", {}), where)
     for table in content.get("outputs", []):
-        against = [table["against"]] if "against" in table else []
+        against = [table[end] for end in ("against", "ceiling") if end in table]
         check("rows", [*table.get("rows", []), *against, *table.get("without", [])], f"an output in {name}")
         check("columns", table.get("columns", []), f"an output in {name}")
     for table in content.get("claims", []):

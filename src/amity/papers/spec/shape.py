@@ -118,7 +118,7 @@ def _check_listed(shape: _Shape, content: Mapping[str, Any]) -> None:
 
 def _check_entry(shape: _Shape, table: Mapping[str, Any], key: str) -> None:
     """Refuse one output or claim in which a value is of a wrong type."""
-    for word in ("kind", "name", "text", "against", "than", "measure"):
+    for word in ("kind", "name", "text", "against", "ceiling", "than", "measure"):
         told = table.get(word, "")
         shape.require(isinstance(told, str), f"{word} in [[{key}]] to be text", told)
     for word in ("rows", "columns", "above", "below", "without"):

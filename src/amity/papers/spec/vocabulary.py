@@ -20,6 +20,8 @@ KINDS = {
     "schedulers": "how APPLE's penalty fades",
     "division": "who holds what",
     "gains": "what each silo gains over training alone",
+    "suite": "methods over many federations: gain recovered, silos harmed, ranks, regret, rounds, traffic",
+    "suite-map": "the share of the gain recovered, federation by method",
 }
 """Kinds of output, and what each of them shows."""
 
@@ -30,6 +32,8 @@ OPTIONS = {
     "trajectories": ("silo",),
     "schedulers": ("rounds", "penalty_rounds"),
     "gains": ("against",),
+    "suite": ("against", "ceiling"),
+    "suite-map": ("against", "ceiling"),
 }
 """Options of a kind of output, besides its name, rows and columns."""
 

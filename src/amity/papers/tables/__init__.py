@@ -8,6 +8,7 @@ work.py       the local work behind the numbers
 worth.py      worth: who gains by joining, silo by silo
 wilcoxon.py   wilcoxon: p-values between all pairs of rows
 cost.py       cost: time, memory and traffic
+suite.py      suite: methods over many federations, by the gain recovered and the silos harmed
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from amity.papers.tables.cost import cost
 from amity.papers.tables.heading import heading
 from amity.papers.tables.layout import TableParts, comma_separated, markdown
 from amity.papers.tables.scores import table
+from amity.papers.tables.suite import suite
 from amity.papers.tables.wilcoxon import wilcoxon
 from amity.papers.tables.worth import worth
 from amity.record import replacing
@@ -34,6 +36,7 @@ KINDS: dict[str, Callable[[Output, Results], TableParts]] = {
     "worth": worth,
     "wilcoxon": wilcoxon,
     "cost": cost,
+    "suite": suite,
 }
 """Kinds of output that are tables, and what makes each of them."""
 

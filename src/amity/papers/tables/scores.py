@@ -7,6 +7,7 @@ from typing import Any
 
 from amity import statistics
 from amity.learn.metrics import TITLES
+from amity.metric import ACCURACY
 from amity.papers.results import Results
 from amity.papers.spec import Output
 from amity.papers.tables.claims import claims
@@ -57,7 +58,7 @@ def _best_means(results: Results, rows: Sequence[str], columns: Sequence[str]) -
     heads = [""] + [text for c in columns for text in ([named[c], "paper"] if c in with_paper else [named[c]])]
     found = {(r, c): statistics.over_seeds([o.bmta for o in results.seeds(r, c)]) for r in rows for c in columns}
     best = {
-        c: max((found[r, c].mean for r in rows if found[r, c].mean == found[r, c].mean), default=0) for c in columns
+        c: _best(results, c, [found[r, c].mean for r in rows if found[r, c].mean == found[r, c].mean]) for c in columns
     }
     body = []
     for row in rows:
@@ -69,6 +70,14 @@ def _best_means(results: Results, rows: Sequence[str], columns: Sequence[str]) -
                 texts.append(_reported(experiment.reported(row, column)))
         body.append(texts)
     return markdown(heads, body)
+
+
+def _best(results: Results, column: str, means: Sequence[float]) -> float:
+    """Return the best of a column's means, by the score that its runs have."""
+    metric = next(
+        (runs[0].metric for (_, where), runs in results.outcomes.items() if where == column and runs), ACCURACY
+    )
+    return metric.best(means)
 
 
 def _reported(value: float | str | None) -> str:
