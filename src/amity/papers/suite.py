@@ -60,7 +60,8 @@ class Federation:
 
     def recovered(self, row: str) -> RecoveredShare:
         """Return the share of the gain that a method recovers."""
-        return recovered(*self._scores(row), self.metric)
+        ours, alone, best = self._scores(row)
+        return recovered(ours, alone, best, self.metric)
 
     def over_alone(self, row: str) -> Mean:
         """Return what silos gain over training alone, in the mean."""

@@ -33,7 +33,8 @@ def methods_of(series: Sequence[Series], records: Sequence[Record], worth: Seque
     for place, one in enumerate(series):
         leads = best[place] and len(series) > 1
         row = _method(one, tests[place], leads, list(range(first, first + len(one.runs))))
-        found.append({**row, "numbers": {**row["numbers"], **shares.get(one.name, {})}})
+        row["numbers"] |= shares.get(one.name, {})
+        found.append(row)
         first += len(one.runs)
     return found
 

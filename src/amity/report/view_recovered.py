@@ -27,7 +27,8 @@ def recovered_of(one: Series, alone: Series, ceiling: Series) -> RecoveredShare:
     seeds = [threes for seed in one.seeds if (threes := _of_seed(series, seed)) is not None]
     if not seeds:
         return undefined("no seed has runs of all three on the same test examples")
-    return recovered(*_over_seeds(seeds, one.same_silos), METRICS[score_of(one.first.facts)])
+    ours, theirs, best = _over_seeds(seeds, one.same_silos)
+    return recovered(ours, theirs, best, METRICS[score_of(one.first.facts)])
 
 
 def _of_seed(series: tuple[Series, Series, Series], seed: int) -> Three | None:
