@@ -140,6 +140,7 @@ def test_the_table_has_both_halves_and_what_is_missing() -> None:
         "3.0",
     ]
     assert cells_of(paragraphs[4], "Data X")[1:] == ["accuracy", "65.00", "75.50", "80", "-20"]
+    assert cells_of(paragraphs[6], "Data X")[1:] == ["**+10.50**", "**+8.40**", "**-2.10**"]
     assert [line["row"] for line in lines] == ["good", "poor"] and lines[0]["silos_that_gain"] == 6
     bare = Results(SUITE.experiment, "quick", {("good", "x"): OUTCOMES["good", "x"]}, {})
     assert tables.make(output, bare).lines == []

@@ -47,6 +47,9 @@ def test_a_card_knows_what_was_run_beside_it(amity: Amity, tmp_path: Path) -> No
     records = [package.read_run(tmp_path / "both" / name).record for name in ("fedamp", "separate")]
     (verdict,) = (one["words"] for one in worth_beside(*records)["silos"] if one["silo"] == "south")
     assert f"beside training alone: **{verdict}**" in text
+    run_clinics(tmp_path, "pooled", out="both/pooled")  # in which nobody joins anything: no verdict, and no complaint
+    assert "beside training alone" not in (tmp_path / "both" / "pooled" / "models" / "south.md").read_text()
+    text = (tmp_path / "both" / "fedamp" / "models" / "south.md").read_text()
     worked(amity("export", "both/fedamp", "--silo", "south", "--to", "card"))
     assert (tmp_path / "south.md").read_text() == text
 

@@ -25,7 +25,8 @@ def test_ends_of_the_scale() -> None:
     assert recovered(ALONE, ALONE, CEILING, ACCURACY)["share"] == 0
     assert recovered(CEILING, ALONE, CEILING, ACCURACY)["share"] == pytest.approx(100)
     worse = [value - 4.5 for value in ALONE]
-    assert recovered(worse, ALONE, CEILING, ACCURACY)["share"] == pytest.approx(-100)
+    below = recovered(worse, ALONE, CEILING, ACCURACY)
+    assert below["share"] == pytest.approx(-100) and below["words"].startswith("is below training alone: -100 % of")
 
 
 def test_lower_may_be_better() -> None:

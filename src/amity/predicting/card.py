@@ -13,6 +13,7 @@ from contextlib import suppress
 import numpy as np
 import torch
 
+from amity.config.references import REFERENCES as NOBODY_JOINED
 from amity.data.schema.columns import listed
 from amity.errors import InputError
 from amity.learn.metrics import TITLES, UNITS
@@ -45,8 +46,11 @@ def _write(record: Record) -> None:
 
 
 def verdicts_of(record: Record, beside: Mapping[str, Record]) -> dict[str, str]:
-    """Return by silo whether joining was worth it, in words, where the silos have trained alone as well."""
-    if ALONE not in beside:
+    """Return by silo whether joining was worth it, in words, where the silos have trained alone as well.
+
+    In a run that is there to compare with nobody has joined anything.
+    """
+    if ALONE not in beside or record.results["method"] in NOBODY_JOINED:
         return {}
     return {one["silo"]: one["words"] for one in worth_beside(record, beside[ALONE])["silos"]}
 

@@ -33,7 +33,7 @@ def methods_of(series: Sequence[Series], records: Sequence[Record], worth: Seque
     for place, one in enumerate(series):
         leads = best[place] and len(series) > 1
         row = _method(one, tests[place], leads, list(range(first, first + len(one.runs))))
-        row["numbers"] |= shares.get(one.name, {})
+        row["numbers"] |= shares.get(one.name, dict.fromkeys(SHARES))
         found.append(row)
         first += len(one.runs)
     return found

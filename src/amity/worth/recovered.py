@@ -73,7 +73,8 @@ def recovered(
         reason = f"all data in one place are not above training alone beyond chance ({whole.points:+.2g} {unit}{span})"
         return undefined(reason)
     share = 100 * mean_difference(ours, theirs, metric).points / whole.points
-    words = f"recovers {share:.0f} % of the {whole.points:.2g} {unit} that all data in one place would bring"
+    verb = "recovers" if share >= 0 else "is below training alone:"
+    words = f"{verb} {share:.0f} % of the {whole.points:.2g} {unit} that all data in one place would bring"
     return {"share": share, "ceiling": whole.points, "words": words}
 
 

@@ -46,6 +46,8 @@ OTHER: Mapping[str, Any] = {
     "evaluate_every": 7,
     "train_loss": True,
     "metric": "balanced",
+    "ending": 7,
+    "safe": True,
     "class_weights": "balanced",
     "labels": "classes",
     "label": "ill",

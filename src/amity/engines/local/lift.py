@@ -141,6 +141,13 @@ def _stacked(states: Sequence[State]) -> tuple[State, State]:
     return rows, shared
 
 
+class _NotStacked:
+    """Examples that are not at hand under vmap: whoever looks at them is run silo by silo."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotImplementedError("clients have examples of their own beside those that they train on")
+
+
 class _Together(Task):
     """The task as method code sees it under vmap: vectors of one client, behind them the matrices of all."""
 
@@ -157,7 +164,10 @@ class _Together(Task):
         self.losses = torch.zeros(len(clients), dtype=self.dtype, device=self.device)
         self._active = 0  # rows that the last gradient was for
         self._views: dict[int, tuple[list[Weights], list[Weights]]] = {}
-        data = [None if part is None else DataOfStack(part, self._lift) for part in (self._train, val)]
+        parts = (self._train, val)
+        data: list[Any] = [None if part is None else DataOfStack(part, self._lift) for part in parts]
+        if any(turn.data.own is not None for turn in turns):
+            data.append(_NotStacked())
         self.turn = turns[0]._replace(data=Data(*cast(Any, data)), seed=_refuse)
 
     def enter(self, params: Tensor, gradient: Tensor, loss: Tensor, place: Tensor) -> None:
