@@ -204,6 +204,8 @@ def _without_results(run: HubRun) -> str:
     from amity.hub.board import OVER
 
     phase, words = run.status["phase"], run.status["words"]
+    if not run.status["rounds"]:
+        return f"{run.name} is about a schema, which has no results, it is {phase}: the schema is in {run.folder}"
     if phase in OVER:
         return f"run {run.name} has no results, it is {phase} ({words}): submit it anew, under another name"
     return f"run {run.name} has no results yet, it is {phase}: wait for its end"
