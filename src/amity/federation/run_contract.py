@@ -111,8 +111,8 @@ class RunContract:
 
     @property
     def rounds(self) -> int:
-        """The rounds of its run."""
-        return self.options.rounds
+        """The rounds of its run, its ending among them."""
+        return self.options.all_rounds
 
     def table(self) -> dict[str, Any]:
         """Return it as JSON holds it."""

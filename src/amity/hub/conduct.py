@@ -139,7 +139,7 @@ class _Conducted:
         try:
             for report in server.rounds():
                 self._recorded(report, server, journal, names, events)
-                if report.round < run.rounds:
+                if report.round < run.all_rounds:
                     requests.check(self._folder)
         except requests.Stop:
             carrier.hurry()
