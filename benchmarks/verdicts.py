@@ -236,13 +236,14 @@ def permuted(name: str, number: int) -> Iterator[Case]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--federations", type=int, default=40, help="of each study")
+    parser.add_argument("--first", type=int, default=0, help="number of the first federation: others, others' data")
     parser.add_argument("--studies", nargs="+", choices=list(STUDIES), default=list(STUDIES))
     asked = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # a setting's remarks on its few test examples
     began, cases = time.time(), list[Case]()
     for name in asked.studies:
-        for number in range(asked.federations):
+        for number in range(asked.first, asked.first + asked.federations):
             for plant in (nothing, mixtures, permuted):
                 cases += plant(name, number)
         print(f"{name}: {asked.federations} federations, {time.time() - began:.0f} s", flush=True)

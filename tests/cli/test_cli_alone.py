@@ -22,6 +22,10 @@ def test_a_run_has_every_silo_alone_inside_it(amity: Amity, tmp_path: Path) -> N
     (worth,) = content["worth"]
     assert worth["method"] == "fedamp" and len(worth["silos"]) == 3
     assert worth["words"] in said.out and worth["chance"] in said.out
+    assert (
+        said.out.index(worth["words"]) < said.out.index("silo-00") < said.out.index("Delivered %")
+    )  # the answer first
+    assert said.out.startswith(worth["words"]) and said.out.rstrip().splitlines()[-1] == "report: both/report.html"
     rows = [line for line in said.out.splitlines() if line.split()[:1] and line.split()[0].startswith("silo-0")]
     assert len(rows) == 3 and all(verdict["words"] in row for verdict, row in zip(worth["silos"], rows, strict=True))
     # It is the run that one gets by itself.
