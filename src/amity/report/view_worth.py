@@ -278,13 +278,14 @@ def _rule(score: Score, seeds: int, unequal: str, *, dealt_anew: bool) -> str:
         "accuracy": "Tango's score interval for the difference of two models on the same test examples",
         "r2": "a bootstrap over the silo's test examples of the difference in R²",
     }
-    title, unit = METRICS[score].title, judgement.unit_of(score)
+    title, unit, width = METRICS[score].title, judgement.unit_of(score), judgement.TRAINING[score]
+    noise = f"{width:g} {'point' if width == 1 else unit} (standard deviation)"
     rest = f"the difference in {title}, with the share that each of the silo's test examples has in it"
     if unit == "%":
         rest = f"by how many percent {title} is smaller, with the share that each of the silo's test examples has in it"
     words = (
         "A silo gains, or is better alone, if the 95 % interval of the difference leaves out zero: "
-        f"{how.get(score, rest)}, widened by {judgement.TRAINING[score]:g} {unit} (standard deviation) for what two "
+        f"{how.get(score, rest)}, widened by {noise} for what two "
         "trainings differ by anyway. Measured where joining does nothing, at most 5 % of silos get a false verdict: "
         "docs/verdicts.md."
     )

@@ -78,6 +78,7 @@
     }).node;
   }
 
+  /** Return the table of silos; verdict and difference stand beside the name, where a phone shows them too. */
   function verdicts(view, worth, state) {
     const shared = worth.silos.some((silo) => silo.shared !== null);
     const number = (key, title, help) => ({
@@ -96,15 +97,12 @@
         cell: (silo) => el("span", { title: silo.silo }, amity.shorten(silo.silo, 24)),
       },
       {
-        key: "examples",
-        title: "Examples",
-        help: "to test on",
-        value: (silo) => silo.examples,
-        cell: (silo) => amity.number(silo.examples, 0),
+        key: "judgement",
+        title: "Verdict",
+        text: true,
+        value: (silo) => silo.judgement,
+        cell: (silo) => verdict(silo),
       },
-      number("alone", "Alone", `its own model: ${worth.alone}`),
-      ...(shared ? [number("shared", "Global", `one model for all: ${worth.shared}`)] : []),
-      number("personal", "Personal", `its personal model: ${worth.method}`),
       {
         key: "difference",
         title: "Difference",
@@ -114,12 +112,15 @@
         value: (silo) => silo.difference,
         cell: difference,
       },
+      number("alone", "Alone", `its own model: ${worth.alone}`),
+      ...(shared ? [number("shared", "Global", `one model for all: ${worth.shared}`)] : []),
+      number("personal", "Personal", `its personal model: ${worth.method}`),
       {
-        key: "judgement",
-        title: "Verdict",
-        text: true,
-        value: (silo) => silo.judgement,
-        cell: (silo) => verdict(silo),
+        key: "examples",
+        title: "Examples",
+        help: "to test on",
+        value: (silo) => silo.examples,
+        cell: (silo) => amity.number(silo.examples, 0),
       },
     ];
     return amity.table({
