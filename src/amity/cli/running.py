@@ -99,7 +99,8 @@ def _told(notes: dict[str, None], prepared: Sequence[Prepared]) -> None:
     new = len(found.keys() - notes.keys())
     notes.update(found)
     if new:
-        err.print(f"{new} note{'s' * (new != 1)} on data and methods come after the results", style="dim")
+        told = "1 note on data and methods comes" if new == 1 else f"{new} notes on data and methods come"
+        err.print(f"{told} after the results", style="dim", highlight=False, soft_wrap=True)
 
 
 @contextmanager

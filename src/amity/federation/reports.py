@@ -53,6 +53,7 @@ class Round(NamedTuple):
     warnings: list[str]
     holds: list[str] | None = None  # which model each silo chose to hold, where the method lets it choose
     executed: Literal["loop", "stacked"] = "loop"  # one silo after the other, or all as rows of one matrix
+    ending: bool = False  # whether it is the one after the last, in which every silo goes on alone
     clouds: Mapping[int, Model] | None = None  # silo -> the cloud model that it was sent, where these are kept
 
 
