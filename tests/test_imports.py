@@ -47,7 +47,7 @@ ALLOWED = {
     "free_memory": {"errors"},
     "logs": {"errors"},
     "statistics": {"metric"},
-    "worth": {"statistics"},
+    "worth": {"statistics", "metric"},
     "learn": {"contract", "errors", "metric"},
     "methods": {"contract", "errors", "config", "learn"},
     "models": {"contract", "errors", "config"},
