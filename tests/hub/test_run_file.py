@@ -70,8 +70,8 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
     assert contract.invited == ("cirrus", "aurora") and (contract.policy, contract.quorum) == ("quorum", 1)
     assert contract.least_rounds == 3 and contract.wire == "bfloat16" and contract.limits == Limits(60, 7200, 2)
     assert contract.data == DataForm((2,), None, ("age", "pulse"))
-    options = {"rounds": 7, "epochs": 2, "seed": 5, "model": "mlr", "ending": 4, "settings": {"sigma": 50.0}}
-    assert contract.options == Run("fedamp", **options)
+    options: dict[str, Any] = {"rounds": 7, "epochs": 2, "seed": 5, "model": "mlr", "ending": 4}
+    assert contract.options == Run("fedamp", **options, settings={"sigma": 50.0})
     leaves = {one.name: one for one in contract.leaves}
     assert leaves["params"].bytes == 2 * 3  # two weights and a bias, as bfloat16
     assert "r2" in leaves and "accuracy" not in leaves
