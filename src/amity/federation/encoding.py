@@ -69,7 +69,7 @@ def digest(message: Message | Answer) -> str:
         for key, value in sorted((getattr(message, name, None) or {}).items()):
             item = _sendable(key, value)
             found.update(f"{name}/{key}:{item.dtype}:{tuple(item.shape)}".encode())
-            found.update(item.reshape(-1).view(torch.uint8).numpy())
+            found.update(item.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 
