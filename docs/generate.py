@@ -123,7 +123,8 @@ def settings_page() -> str:
             entry = SETTINGS[name]
             paper = "" if entry.paper == "-" else f" ({entry.paper})"
             share = "all of them" if entry.participation == 1 else f"{entry.participation:g} of them"
-            usual = f"Unless told otherwise: {entry.clients} silos, {share} in each round."
+            count = "as many silos as the data have" if name == "natural" else f"{entry.clients} silos"
+            usual = f"Unless told otherwise: {count}, {share} in each round."
             parts.append(f"**`{name}`**: {entry.description}{paper}. {usual}")
             parts.append(options(setting_options(name)))
     return "\n\n".join(parts) + "\n"

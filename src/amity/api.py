@@ -26,7 +26,7 @@ from amity.data.sets.fetch import Notify as Fetching
 from amity.federation.events import Listener, silent
 from amity.prepare import Prepared, prepare, silos_of
 from amity.repeats import Repeats
-from amity.resolve import Builds, alone_of
+from amity.resolve import Builds, alone_of, fair_references
 from amity.result import Result
 from amity.running import Note, check_target, run_prepared, shared_cluster
 
@@ -161,6 +161,7 @@ def compare(
     names = [one.method for one in runs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"compare needs different methods, got {twice} more than once: leave one out")
+    runs = fair_references(runs)
     if alone and ALONE not in names and not set(names) <= set(REFERENCES):
         runs = [*runs, alone_of(runs[0])]
     target = _path(out)

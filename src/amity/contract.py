@@ -235,6 +235,23 @@ class Validating(Protocol):
 
 
 @runtime_checkable
+class ProposesEnding(Protocol):
+    """A method that is meant to be used with an ending (`methods/ended.py`), unless the run says otherwise."""
+
+    @property
+    def ending(self) -> Literal["auto"]:
+        """How long silos go on alone after the last round."""
+
+
+@runtime_checkable
+class Starts(Protocol):
+    """A method with several models from which a silo may go on alone after the last round."""
+
+    def starts(self, task: Task, client: State, down: State | None, turn: Turn) -> list[Model]:
+        """These models. The silo ends all of them, and keeps the one that does best on its held-out examples."""
+
+
+@runtime_checkable
 class DeclaresUploads(Protocol):
     """A method that says beforehand what its uploads are. Every method of Amity does."""
 

@@ -20,11 +20,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from amity import methods, models
-from amity.config.references import ALONE
+from amity.config.references import ALONE, REFERENCES
 from amity.config.run import Run
-from amity.contract import InputError, Method, Particular, Solver, Validating
+from amity.contract import InputError, Method, Particular, ProposesEnding, Solver, Validating
 from amity.federation.plan import Member, Plan, federation_of
 from amity.learn.task import Task
+from amity.methods.ended import Length, with_ending
 from amity.methods.pooled import Pooled
 from amity.metric import Metric, main_metric
 
@@ -69,22 +70,47 @@ def resolve(
         val_fraction=validation_of(run, label, built, roster),
         metric=metric.key,
         participation=share,
+        ending=length_of(run, built),
         settings=methods.settings_of(built),
     )
-    fed = federation_of(roster, run.rounds, run.seed)
-    return Resolved(resolved, Plan(built, task, fed, solver, resolved.who))
+    fed = federation_of(roster, resolved.all_rounds, run.seed)
+    return Resolved(resolved, Plan(with_its_ending(run, built), task, fed, solver, resolved.who))
 
 
 def alone_of(run: Run, method: Method | None = None) -> Run:
     """The run to measure this one by: every silo trains alone, with the same options.
 
     Its solver is that of `separate`, as in every comparison. A rate or momentum that was given belongs to the method's
-    own optimiser, which is then taken with it. Nobody is absent from its own training: all silos train in every round.
+    own optimiser, which is then taken with it. Nobody is absent from its own training: all silos train in every round,
+    and go on to their own end where the method lets them.
     """
+    own = method_of(run, method)[1]
     optimizer = run.optimizer
     if optimizer == "auto" and (run.lr != "auto" or run.momentum != "auto"):
-        optimizer = method_of(run, method)[1].solver.optimizer
-    return replace(run, method=ALONE, settings={}, optimizer=optimizer, participation=1.0, drop=0.0)
+        optimizer = own.solver.optimizer
+    ending: Length = "auto" if run.safe else length_of(run, own)
+    batch = own.solver.batch if isinstance(own, ProposesEnding) and run.batch == "auto" else run.batch
+    return replace(
+        run,
+        method=ALONE,
+        settings={},
+        optimizer=optimizer,
+        batch=batch,
+        participation=1.0,
+        drop=0.0,
+        ending=ending,
+        safe=False,
+    )
+
+
+def fair_references(runs: Sequence[Run]) -> list[Run]:
+    """The runs of a comparison, where those to compare with get an ending too if any of the others has one."""
+    others = [run for run in runs if run.method not in REFERENCES]
+    ended = any(run.safe or length_of(run, method_of(run)[1]) != "none" for run in others)
+    return [
+        replace(run, ending="auto") if ended and run.method in REFERENCES and run.ending == "default" else run
+        for run in runs
+    ]
 
 
 def method_of(run: Run, method: Method | None = None) -> tuple[str, Method]:
@@ -97,8 +123,21 @@ def method_of(run: Run, method: Method | None = None) -> tuple[str, Method]:
     return type(method).__name__.lower(), method
 
 
-def validation_of(run: Run, name: str, method: Method, roster: Sequence[Member]) -> float:
+def length_of(run: Run, method: Method) -> Length:
+    """How long silos go on alone after the last round: what the run says, or what the method proposes."""
+    if run.ending != "default":
+        return run.ending
+    return method.ending if isinstance(method, ProposesEnding) else "none"
+
+
+def with_its_ending(run: Run, method: Method) -> Method:
+    """The method as it is run: with the ending that is asked for, where there is one."""
+    return with_ending(method, run.rounds, run.epochs, length_of(run, method), run.safe)
+
+
+def validation_of(run: Run, name: str, bare: Method, roster: Sequence[Member]) -> float:
     """The share of training data that a silo sets aside, where it brings no validation data of its own."""
+    method = with_its_ending(run, bare)
     needs = method.validation if isinstance(method, Validating) else 0.0
     if run.val_fraction == "auto":
         return needs

@@ -43,6 +43,7 @@ class Silo(NamedTuple):
     val: Split | None = None
     group: int | None = None  # the distribution it was drawn from, where that is known (simulation)
     scale: Scale = Scale()
+    own: Split | None = None  # its own training examples, where `train` are not: all data in one place (simulation)
 
 
 class Data(NamedTuple):
@@ -50,6 +51,12 @@ class Data(NamedTuple):
 
     train: Split
     val: Split | None
+    own: Split | None = None  # the client's own training examples, where `train` are not: the pooled reference
+
+    @property
+    def mine(self) -> Split:
+        """The client's own training examples."""
+        return self.train if self.own is None else self.own
 
 
 class Score(NamedTuple):

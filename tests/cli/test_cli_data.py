@@ -30,7 +30,7 @@ def test_data_sets_are_listed_with_what_is_at_hand(amity: Amity, tmp_path: Path)
     found = json.loads(amity("data", "list", "--json").out)
     for name, entry in SOURCES.items():
         assert tuple(file["name"] for file in found[name]["files"]) == entry.files
-        assert all(file["urls"] and file["digest"] for file in found[name]["files"])
+        assert all(file["digest"] and (file["urls"] or found[name]["home"]) for file in found[name]["files"])
         assert found[name]["found"] == []
     folder = tmp_path / "mine" / "heart-disease"
     folder.mkdir(parents=True)
@@ -210,6 +210,22 @@ def test_a_run_on_hospitals(amity: Amity, tmp_path: Path) -> None:
         amity("run", "fedavg", "--data", "heart", "--data-dir", REAL, "--clients", "3", "--out", "b"),
         "4 silos, got 3 clients",
     )
+
+
+@pytest.mark.skipif(not (REAL / "eicu-demo").is_dir(), reason="AMITY_DATA holds no eicu-demo")
+def test_a_run_on_regions_is_scored_by_auroc_and_codes_new_rows(amity: Amity, tmp_path: Path) -> None:
+    words = "run fedavg --data eicu --metric auroc --per-silo 60 --out stays".split()
+    worked(amity(*words, "--data-dir", REAL, *QUICK))
+    facts = json.loads((tmp_path / "stays" / "facts.json").read_text())
+    assert (
+        facts["score"] == "auroc" and facts["label"] == "hospital_expired" and facts["labels"] == ["survived", "died"]
+    )
+    manifest = json.loads((tmp_path / "stays" / "manifest.json").read_text())
+    assert [sum(silo["train"]) for silo in manifest["silos"]] == [60] * 5
+    file = REAL / "eicu-demo" / "eicu_demo_mortality.csv"
+    said = amity("predict", "stays", "--silo", "West", "--data", file, "--out", "new.csv")
+    worked(said)
+    assert len((tmp_path / "new.csv").read_text().splitlines()) == 1 + 2_179
 
 
 def test_a_run_on_a_folder_of_silos(amity: Amity, tmp_path: Path) -> None:

@@ -521,7 +521,7 @@ def test_validation_data_reach_the_turn_and_test_data_do_not() -> None:
     val = Split(at[0].train.x[:2], at[0].train.y[:2])
     run(Toy(work), at=[at[0]._replace(val=val), at[1]], rounds=1)
     assert seen[0].val is not None and torch.equal(seen[0].val.x, val.x) and seen[1].val is None
-    assert seen[0]._fields == ("train", "val")
+    assert seen[0]._fields == ("train", "val", "own") and seen[0].own is None
 
 
 def test_workers_compute_with_one_thread_each() -> None:

@@ -31,20 +31,25 @@ def parameters(name: str, shape: tuple[int, ...], classes: int) -> int:
         # by hand
         ("mlr", (1, 28, 28), 10, 785 * 10),
         ("mlp", (20,), 10, 21 * 64 + 65 * 10),
+        ("cnn1d", (6, 128), 6, (6 * 5 + 1) * 32 + (32 * 5 + 1) * 64 + (64 * 5 + 1) * 64 + 65 * 6),
+        ("cnn1d", (6, 50), 6, 32_230),
     ],
 )
 def test_parameter_counts(name: str, shape: tuple[int, ...], classes: int, count: int) -> None:
     assert parameters(name, shape, classes) == count
 
 
-@pytest.mark.parametrize("shape", [(20,), (5, 4), (1, 8, 8), (1, 16, 16), (3, 17, 30), (1, 28, 28), (3, 32, 32)])
+@pytest.mark.parametrize(
+    "shape", [(20,), (5, 4), (6, 3), (6, 128), (1, 8, 8), (1, 16, 16), (3, 17, 30), (1, 28, 28), (3, 32, 32)]
+)
 @pytest.mark.parametrize("name", [*MODELS, "auto"])
 def test_a_model_maps_examples_to_classes_or_refuses(name: str, shape: tuple[int, ...]) -> None:
     try:
         module: Any = make(name, shape, 7)()
     except InputError as error:
         assert name in str(error) and str(shape) in str(error) and "\n" not in str(error)
-        assert MODELS[name].smallest and (len(shape) != 3 or min(shape[1:]) < 16)
+        axes = 2 if MODELS[name].signals else 3
+        assert MODELS[name].smallest and (len(shape) != axes or min(shape[1:]) < 16)
     else:
         assert module(torch.zeros(2, *shape)).shape == (2, 7)
 
@@ -57,10 +62,27 @@ def test_the_smallest_image_works_and_a_smaller_one_is_refused(name: str, smalle
             make(name, shape, 2)
 
 
+def test_the_shortest_signal_works_and_a_shorter_one_is_refused() -> None:
+    assert make("cnn1d", (3, 4), 2)()(torch.zeros(2, 3, 4)).shape == (2, 2)
+    for shape in [(3, 3), (20,), (1, 28, 28)]:
+        with pytest.raises(InputError, match=r"signals \(channels, time\) of at least 4 steps"):
+            make("cnn1d", shape, 2)
+
+
+def test_cnn1d_hears_what_happens_whenever_it_happens() -> None:
+    """The same bump, four steps later (two pools) and away from the edges, gives the same features."""
+    torch.manual_seed(0)
+    module: Any = make("cnn1d", (2, 64), 3)()
+    x = torch.zeros(1, 2, 64)
+    x[:, :, 28:32] = torch.randn(2, 4)
+    assert torch.allclose(module(x), module(x.roll(4, dims=2)), atol=1e-6)
+    assert not torch.allclose(module(x), module(-x), atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("shape", "name"),
     [((20,), "mlp"), ((30, 30), "mlp"), ((1, 8, 8), "mlp"), ((1, 15, 40), "mlp"), ((1, 16, 16), "cnn"),
-     ((3, 32, 32), "cnn")],
+     ((3, 32, 32), "cnn"), ((6, 128), "cnn1d"), ((1, 32), "cnn1d"), ((128, 6), "mlp"), ((6, 31), "mlp")],
 )  # fmt: skip
 def test_auto_goes_by_the_data(shape: tuple[int, ...], name: str) -> None:
     assert resolve("auto", shape) == name

@@ -53,6 +53,8 @@ def compare_command(
     --set key=value goes to every method that knows the key; --set METHOD.key=value to one, also for its lr,
     lr_decay, optimizer, momentum, batch and epochs.
     """
+    from amity.resolve import fair_references
+
     file = plan.config_of(config)
     names = list(methods or file.get("methods", []))
     if not names:
@@ -69,7 +71,7 @@ def compare_command(
     for seed, flags in each:
         places = {name: target / name if seed is None else seed_directory(target / name, seed) for name in names}
         begun = {name: plan.config_of(None, place) for name, place in places.items()} if resume else {}
-        runs = plan.runs_of(names, flags, file, settings or [], plan.agreed(begun))
+        runs = fair_references(plan.runs_of(names, flags, file, settings or [], plan.agreed(begun)))
         planned += list(zip(runs, places.values(), strict=True))
         if alone:
             beside = target / ALONE if seed is None else seed_directory(target / ALONE, seed)

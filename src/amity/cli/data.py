@@ -62,13 +62,17 @@ def _row(entry: SourceEntry, data_dir: str | None, as_json: bool) -> dict[str, A
     row = {"classes": entry.classes, "shape": list(entry.shape), "description": entry.description}
     if not as_json:
         here = "no" if found is None else "a subset" if found.layout.subset else "yes"
+        row["classes"] = entry.classes or "-"
         return {**row, "at hand": entry.origin if entry.official is None else here}
     official = entry.official
     published = official.layouts[0].files if official else ()
     files = [{"name": file.name, "urls": list(file.urls), "digest": file.digest} for file in published]
     paths = [str(path) for path in found.paths] if found else []
-    licence = official.licence if official else None
-    return {"title": entry.title, **row, "licence": licence, "files": files, "found": paths}
+    known = (
+        {"licence": official.licence, "home": official.home or None, "cite": official.cite or None} if official else {}
+    )
+    about = dict.fromkeys(("licence", "home", "cite")) | known
+    return {"title": entry.title, **row, **about, "files": files, "found": paths}
 
 
 @app.command("fetch")

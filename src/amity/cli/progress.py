@@ -105,10 +105,10 @@ class _Lines:
             return
         self._first = event.round if self._first is None else self._first
         done = event.round - self._first + 1
-        left = (time.monotonic() - self._began) / done * (self._run.rounds - event.round)
+        left = (time.monotonic() - self._began) / done * (self._run.all_rounds - event.round)
         scores = f" {event.words}" if event.words else ""  # none: not evaluated
         print(
-            f"{self._run.method} round {event.round}/{self._run.rounds}{scores} left {left:.0f}s",
+            f"{self._run.method} round {event.round}/{self._run.all_rounds}{scores} left {left:.0f}s",
             file=sys.stderr,
         )
 
@@ -123,7 +123,7 @@ class _Bar:
     def __init__(self, run: Run, bar: Progress) -> None:
         self._bar = bar
         self._remarks = _Remarks(run.method)
-        self._task = bar.add_task(run.method, total=run.rounds, round=0, rounds=run.rounds, mean="-")
+        self._task = bar.add_task(run.method, total=run.all_rounds, round=0, rounds=run.all_rounds, mean="-")
         self._finished = 0  # rounds
         self._unit = METRICS[run.metric].unit if run.metric in METRICS else "%"
 

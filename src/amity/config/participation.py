@@ -27,6 +27,7 @@ class Participation:
         5, "local epochs per round", symbol="E", at_least=1, at_most=MANY, per_method=True, search="1:10"
     )
     local_epochs_range: tuple[int, int] | None = None  # each silo's own epochs, redrawn every round
+    ending: int = 0  # the round after the last, in which all silos go on alone; 0: there is none
 
     def __post_init__(self) -> None:
         check(self)

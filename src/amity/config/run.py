@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from amity.config.ending import Ending, all_rounds
 from amity.config.lists import names_of_columns, span_of
 from amity.config.options import check, fields_of, option
 from amity.config.participation import MANY, Participation
@@ -76,7 +77,7 @@ class Run:
         "numbers of such tables less their mean over their deviation, over all silos; none: as they are",
         deals=True,
     )
-    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18; auto picks by the data")
+    model: str = option("auto", "model: mlr, mlp, cnn, cnn-apple, resnet18, cnn1d; auto picks by the data")
     rounds: int = option(20, "rounds of communication", symbol="K", at_least=1, at_most=MANY, on_resume="grow")
     epochs: int = _borrowed("epochs")
     batch: int | Literal["auto"] = option(
@@ -111,6 +112,18 @@ class Run:
         at_least=0,
         below=1,
         follows_method=True,
+    )
+    ending: Ending = option(
+        "default",
+        "after the last round, every silo goes on alone: for so many epochs; auto: until its held-out examples say it "
+        "is enough; none: not at all; default: auto for Amity's own method, none for those of papers",
+        at_least=1,
+        at_most=MANY,
+        per_method=True,
+    )
+    safe: bool = option(
+        False,
+        "every silo trains alone as well, and delivers that model where it is clearly better on its held-out examples",
     )
     metric: MetricWord = option(
         "auto",
@@ -179,7 +192,13 @@ class Run:
         """The silos that take part in each round, and how long they train."""
         span = None if self.local_epochs_range == "none" else span_of(self.local_epochs_range)
         share = 1.0 if self.participation == "auto" else self.participation
-        return Participation(share, self.drop, self.drop_phase, self.epochs, span)
+        ending = self.all_rounds if self.all_rounds > self.rounds else 0
+        return Participation(share, self.drop, self.drop_phase, self.epochs, span, ending)
+
+    @property
+    def all_rounds(self) -> int:
+        """The rounds on record when a resolved run is over: with the ending, where there is one."""
+        return all_rounds(vars(self))
 
     @property
     def dropped(self) -> tuple[str, ...]:

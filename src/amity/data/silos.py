@@ -110,9 +110,11 @@ class Silos:
         first, *others = self.silos
         x = torch.cat([silo.train.x for silo in self.silos])
         y = torch.cat([silo.train.y for silo in self.silos])
-        emptied = (silo._replace(train=Split(silo.train.x[:0], silo.train.y[:0])) for silo in others)
+        emptied = (silo._replace(train=Split(silo.train.x[:0], silo.train.y[:0]), own=silo.train) for silo in others)
         note = f"all training data lie at {first.name!r}, a reference that no federation has: its traffic means nothing"
-        return replace(self, silos=(first._replace(train=Split(x, y)), *emptied), notes=(*self.notes, note))
+        return replace(
+            self, silos=(first._replace(train=Split(x, y), own=first.train), *emptied), notes=(*self.notes, note)
+        )
 
     def manifest(self) -> Manifest:
         """Return what each silo holds, and a hash of all of it: equal hashes mean equal federations."""

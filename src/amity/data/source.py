@@ -28,6 +28,7 @@ class NaturalSilo(NamedTuple):
     name: str
     train: int  # examples
     test: int
+    group: int | None = None  # of silos that are of one kind, where the data set says so
 
 
 @dataclass(frozen=True, eq=False)

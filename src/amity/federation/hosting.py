@@ -54,7 +54,10 @@ class Hosting:
 
     def holds(self) -> list[str] | None:
         method = self._method
-        return [method.holds(silo.state) for silo in self._silos] if isinstance(method, Choosing) else None
+        if not isinstance(method, Choosing):
+            return None
+        words = [method.holds(silo.state) for silo in self._silos]
+        return words if any(words) else None
 
     def delivered(self) -> list[Model]:
         return [silo.delivered() for silo in self._silos] if self._delivered is None else self._delivered()

@@ -33,9 +33,11 @@ class Lot(NamedTuple):
 def draw(rule: Participation, fed: Federation, round: int, left: frozenset[int] = frozenset()) -> Lot:
     """Sample clients and drop some of them, uniformly; at least one is asked and at least one kept.
 
-    Those that have left the federation are not there to be drawn.
+    Nobody is left out of the ending. Those that have left the federation are not there to be drawn.
     """
     here = torch.tensor([client for client in range(fed.clients) if client not in left])
+    if round == rule.ending:  # which is every silo's own affair
+        return Lot(here, frozenset(), {})
     order = here[shuffled(fed.keys[here], stream(fed.seed, "participation", 0, round))]
     count = max(1, _nearest(rule.participation * len(here)))
     sampled = order[:count]

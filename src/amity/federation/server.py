@@ -165,8 +165,8 @@ class ServerSide:
         method, task, fed, solver, rule, _ = plan
         lot = self._called(number)
         server = self.progress.server
-        asked = lot.asked.tolist()
-        needed = min(self._least, len(asked))
+        asked, ending = lot.asked.tolist(), number == rule.ending
+        needed = 0 if ending else min(self._least, len(asked))  # nothing depends on who is there
         down = self._download(server, lot.asked, number)
         down_bytes = sent_bytes(down, len(asked))
         kept, too_large = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
@@ -203,7 +203,7 @@ class ServerSide:
             scores=None,
             took_part=clients,
             dropped={**gone, **refused},
-            epochs={i: epochs_of(rule, fed, i, number) for i in asked if i not in missing},
+            epochs={} if ending else {i: epochs_of(rule, fed, i, number) for i in asked if i not in missing},
             bytes_up=up_bytes,
             bytes_down=down_bytes,
             bytes_eval=0,
@@ -214,6 +214,7 @@ class ServerSide:
             executed=carrier.executed,
             bytes_spared=messages.spared,
             clouds=kept,
+            ending=ending,
         )
         self._settle(report, verdicts, gone)
         shelf.settle(server, accepted, clients)

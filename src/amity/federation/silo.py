@@ -79,7 +79,8 @@ class SiloSide:
         self.plan = plan
         self.client = client
         self.name = silo.name
-        self.data = Data(prepare(silo.train), None if silo.val is None else prepare(silo.val))
+        val, own = (None if part is None else prepare(part) for part in (silo.val, silo.own))
+        self.data = Data(prepare(silo.train), val, own)
         self.task = plan.task.at(self.data.train)  # with weights of its own classes, where these are asked for
         self.test = prepare(silo.test)
         self.unit = silo.scale.unit

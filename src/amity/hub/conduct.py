@@ -56,7 +56,7 @@ def conduct(hub: Path, name: str, network: Network) -> None:
     document = (folder / CONTRACT).read_text(encoding="utf-8")
     contract = from_json(document).contract
     status = read_status(folder) or new_status(
-        name, contract.invited, contract.options.rounds, contract.policy, contract.quorum
+        name, contract.invited, contract.options.all_rounds, contract.policy, contract.quorum
     )
     status["jobs"] += 1
     accounts = Audited(network, hub)
@@ -134,7 +134,7 @@ class _Conducted:
         try:
             for report in server.rounds():
                 self._recorded(report, server, journal, names, events)
-                if report.round < run.rounds:
+                if report.round < run.all_rounds:
                     requests.check(self._folder)
         except requests.Stop:
             carrier.hurry()

@@ -73,7 +73,8 @@ class Journal:
     @property
     def chosen(self) -> bool:
         """Whether validation data choose the round to deliver."""
-        return any(line.get("val") is not None for line in self._recorder.lines)
+        given = record.delivered(self.lines)
+        return given is not None and given.get("val") is not None
 
     def listen(self, event: Event) -> None:
         """Record an event."""

@@ -101,6 +101,7 @@ class _Reader:
             return None
         try:
             resolved, plan = planned(run, data, invited)
+            run = replace(run, ending=resolved.ending)
             kept = run if FACTORY.fullmatch(run.model) else replace(run, model=resolved.model)
             return RunContract(
                 name=str(name),

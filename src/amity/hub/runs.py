@@ -52,7 +52,7 @@ class HubRun(NamedTuple):
         """How it stands."""
         contract = self.contract
         return read_status(self.folder) or new_status(
-            contract.name, contract.invited, contract.options.rounds, contract.policy, contract.quorum
+            contract.name, contract.invited, contract.options.all_rounds, contract.policy, contract.quorum
         )
 
     @property

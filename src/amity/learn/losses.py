@@ -16,6 +16,8 @@ steps of an epoch are as long as without weights on average, so that a rate that
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -37,3 +39,10 @@ def balanced(y: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
     there = counts > 0
     weights = len(y) / (there.sum() * counts.clamp(min=1)).to(torch.float64)
     return torch.where(there, weights, 0.0).to(dtype)
+
+
+def each_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> Tensor:
+    """The loss of each example, of a loss that gives the mean over examples.  # [n, classes], [n] -> [n]"""
+    if loss is F.cross_entropy:
+        return F.cross_entropy(outputs, y, reduction="none")
+    return torch.stack([loss(outputs[at : at + 1], y[at : at + 1]) for at in range(len(y))])

@@ -20,7 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from amity.contract import Data, Federation, InputError, Model, Score, Split, Turn
 from amity.learn.descent import descent
-from amity.learn.losses import balanced, mean_square, weighted_cross_entropy
+from amity.learn.losses import balanced, each_loss, mean_square, weighted_cross_entropy
 from amity.learn.metrics import of_classes, of_quantities, usable
 from amity.learn.probe import draws_numbers
 from amity.learn.streams import order, stream
@@ -190,6 +190,10 @@ class Task:
         outputs, loss = self._outputs(model, split)
         units = None if self.metric.unit else [unit]  # R2 is the same in any
         return self.scores(outputs, split.y, [len(split.y)], [loss], units, metrics=False)[0]
+
+    def example_losses(self, model: Model, split: Split) -> Tensor:
+        """The loss of each example, without weights of classes.  # [n]"""
+        return each_loss(self.loss, self._outputs(model, split)[0], split.y)
 
     def measure(self, model: Model, data: Data, test: Split, unit: float = 1.0) -> Score:
         """All that is recorded about a model: its metrics on test data too, its main score on validation data, and its

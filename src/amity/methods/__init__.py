@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from amity.config.options import describe, fields_of, parse, unknown
 from amity.config.plugins import Registry
 from amity.contract import InputError, Method
+from amity.methods.accord import Accord
 from amity.methods.apfl import APFL
 from amity.methods.apple import Apple
 from amity.methods.ditto import Ditto
@@ -153,6 +154,13 @@ _BUILT_IN: dict[str, Entry] = {
     "heurfedamp": Entry("attention by cosine between models", _FEDAMP, HeurFedAMP),
     "pfedatt": Entry("attention to the k most similar silos", _PFEDATT, PFedAtt),
     "fedacs": Entry("averaging above a quantile of cosines", "Chen et al., ICASSP 2024", FedACS),
+    "accord": Entry(
+        "a common model with momentum, a personal one beside it, and each silo goes on from the better",
+        "Amity",
+        Accord,
+        evaluated="the better of its own and the common model",
+        each_round="two trainings",
+    ),
     "twin": Entry(
         "not recommended, harms on natural silos: attention by cosine from the mean model",
         "Amity",

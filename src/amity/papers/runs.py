@@ -36,4 +36,4 @@ def check_run(run: Run) -> None:
         method.accept(solver)
     resolve(run.setting, run.data)
     if run.data in SOURCES:
-        make(run.model, SOURCES[run.data].shape, SOURCES[run.data].classes)
+        make(run.model, SOURCES[run.data].shape, SOURCES[run.data].classes or 1)

@@ -142,6 +142,7 @@ class Line(Scored):
     collaborators: NotRequired[float | None]  # how many silos one learns from, in the mean
     warnings: list[str]
     holds: NotRequired[dict[str, str]]  # silo -> the model that it chose to hold
+    ending: NotRequired[bool]  # whether it is the round after the last, in which every silo goes on alone
 
 
 class CloudScores(TypedDict):

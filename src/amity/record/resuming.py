@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amity.config.ending import all_rounds
 from amity.errors import DamagedFile, InputError
 from amity.record.checkpoint import Checkpoint, Found, find_checkpoint, load_checkpoint, settle
 from amity.record.checksums import SUMS, Check, Sums, checked_lines
@@ -48,8 +49,9 @@ def check_resumable(path: Path, config: Mapping[str, Any], silos: Sequence[str],
     """Refuse to resume under another configuration or with other data, which would be neither run."""
     record, written = read(path), as_written(config)
     refuse_other_config(path, record.config, written)
-    if _start(record, written["rounds"]) is None:
-        _kept_without(record, written["rounds"])
+    _refuse_after_ending(record, written)
+    if _start(record, all_rounds(written)) is None:
+        _kept_without(record, all_rounds(written))
     if record.silos != list(silos):
         raise InputError(
             f"{path} has the silos {', '.join(record.silos)}, got {', '.join(silos)}: resume with the same silos"
@@ -78,10 +80,11 @@ class Resumption(NamedTuple):
 def resumption(record: Record, config: Config) -> Resumption:
     """Return where a run goes on under a configuration; refuse one that cannot be continued."""
     refuse_other_config(record.path, record.config, config)
-    found = _start(record, config["rounds"])
+    _refuse_after_ending(record, config)
+    found = _start(record, all_rounds(config))
     saved = load_checkpoint(found.folder, len(record.silos)) if found else None
-    done = saved.saved.progress.round if saved else _kept_without(record, config["rounds"])
-    finished = has_ended(record.path) and done >= config["rounds"]
+    done = saved.saved.progress.round if saved else _kept_without(record, all_rounds(config))
+    finished = has_ended(record.path) and done >= all_rounds(config)
     trouble = _results_trouble(record) if finished else None
     if trouble is not None and saved is None:
         raise trouble
@@ -100,13 +103,22 @@ def rewind(record: Record, sums: Sums, config: Config, done: int) -> tuple[Seal,
     parts = {round: weights_part(round, matrix) for round, matrix in record.weights.items() if round <= done}
     seal = Seal.again(sums, config)
     seal.open()
-    if done < config["rounds"]:
+    if done < all_rounds(config):
         (path / SUMMARY).unlink(missing_ok=True)
     texts, checks = checked_lines(record.lines[:done], parts)
     replace(path / PART, b"".join(parts.values()))
     replace(path / LINES, b"".join(texts))
     replace(path / CONFIG, config_text(config))
     return seal, checks
+
+
+def _refuse_after_ending(record: Record, config: Config) -> None:
+    """Refuse more rounds where silos have gone on alone: what they have learnt since would be lost."""
+    if record.lines and record.lines[-1].get("ending") and all_rounds(config) > len(record.lines):
+        raise InputError(
+            f"{record.path} has had its ending after round {len(record.lines) - 1}, got rounds = {config['rounds']}: "
+            "run it anew in another directory"
+        )
 
 
 def _start(record: Record, rounds: int) -> Found | None:

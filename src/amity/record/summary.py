@@ -80,11 +80,14 @@ def _validated(lines: Iterable[Line]) -> Line | None:
 
 
 def delivered(lines: Iterable[Line]) -> Line | None:
-    """Return the round whose models a run delivers: the one that validation data choose, else the last evaluated one.
+    """Return the round whose models a run delivers: the ending, where there is one, else the round that validation data
+    choose, else the last evaluated one.
 
     Test data have no part in it, so that its score is what a user of the models can expect.
     """
     lines = list(lines)
+    if lines and lines[-1].get("ending"):
+        return lines[-1]
     return _validated(lines) or next(reversed(evaluated(lines)), None)
 
 
@@ -113,7 +116,7 @@ def summarise(
         "score": main,
         "delivered": given["mean"] if given else None,
         "delivered_round": given["round"] if given else None,
-        "chosen_by": None if given is None else "last round" if chosen is None else "validation",
+        "chosen_by": None if given is None else _chosen_by(given, chosen),
         "worst": statistics.worst(per_client, METRICS[main]),
         "spread": statistics.spread(per_client),
         "per_client": list(per_client),
@@ -140,6 +143,12 @@ def summarise(
     if spared := sum(line.get("bytes_spared", 0) for line in lines):
         summary["bytes_spared"] = spared
     return cast(Summary, plain(summary))
+
+
+def _chosen_by(given: Line, chosen: Line | None) -> str:
+    if given.get("ending"):
+        return "ending"
+    return "last round" if chosen is None else "validation"
 
 
 def _clouds(scores: Sequence[Score | None], metric: Metric) -> CloudScores:

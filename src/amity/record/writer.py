@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 from torch import Tensor
 
 from amity import statistics
+from amity.config.ending import all_rounds
 from amity.contract import Model, Score, State, nbytes
 from amity.federation.events import Event
 from amity.federation.reports import Progress, Round
@@ -127,7 +128,7 @@ class Recorder:
     @property
     def finished(self) -> bool:
         """Whether every round is done and `finish` has run, which ends by removing `weights.part`."""
-        return has_ended(self.path) and len(self.lines) >= self.config["rounds"]
+        return has_ended(self.path) and len(self.lines) >= all_rounds(self.config)
 
     def listen(self, event: Event) -> None:
         """Record one event. Those that come after `finish`, `interrupted` or `close` are ignored."""
@@ -164,8 +165,8 @@ class Recorder:
         if delivered(self.lines) is line:
             self._right["delivered"] = self._right["last"]
             self.clouds = None if round.clouds is None else dict(round.clouds)
-            if line["val"] is not None:  # a later round may be worse: this one is kept, with all that its models need
-                self.chosen = round.progress
+            # A later round may be worse: what validation data choose is kept, with all that its models need.
+            self.chosen = None if line["val"] is None else round.progress
         return line
 
     @property
@@ -184,7 +185,7 @@ class Recorder:
         "auto": every round while the states are small and at hand, else when two minutes have passed. `states`: those
         of the silos; None where they lie elsewhere.
         """
-        if progress.round >= self.config["rounds"]:
+        if progress.round >= all_rounds(self.config):
             return True
         if every != "auto":
             return every > 0 and progress.round % every == 0

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from amity.config.ending import all_rounds
 from amity.record import Record
 from amity.record.files import Array
 from amity.report.contents import Alarm, Level
@@ -177,7 +178,7 @@ def course_alarms(record: Record) -> list[Alarm]:
 
 
 def _unfinished(record: Record) -> list[Alarm]:
-    done, asked = len(record.lines), record.config.get("rounds", 0)
+    done, asked = len(record.lines), all_rounds(record.config)
     if done >= asked and record.summary is not None:
         return []
     words = f"{done} of {asked} rounds are on record: numbers are those of the rounds so far"

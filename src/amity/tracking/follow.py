@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from amity import record
+from amity.config.ending import all_rounds
 from amity.federation.events import Event, Listener, Stream
 from amity.record.directory import CONFIG, LINES, SUMMARY, has_ended
 from amity.record.lines import NewLines
@@ -129,5 +130,5 @@ def _subject(there: record.Record, *, anew: bool) -> Subject:
 def _ending(path: Path, report: Path | None) -> Ending:
     there = record.read(path)
     files = [path / CONFIG, path / SUMMARY, *([report] if report is not None else [])]
-    finished = has_ended(path) and len(there.lines) >= there.config["rounds"]
+    finished = has_ended(path) and len(there.lines) >= all_rounds(there.config)
     return Ending(len(there.lines), summary_of(there.results), [file for file in files if file.exists()], finished)

@@ -11,6 +11,7 @@ import shlex
 from datetime import datetime
 from pathlib import Path
 
+from amity.config.ending import all_rounds
 from amity.config.references import ALONE_FOLDER
 from amity.errors import AmityError, DamagedFile
 from amity.federation.events import Event
@@ -176,7 +177,7 @@ class RunFolder:
         return kept
 
     def _told(self, known: Record, now: float, said: str) -> Look:
-        rounds, done = known.config.get("rounds", 0), len(self._lines)
+        rounds, done = all_rounds(known.config), len(self._lines)
         if self._lines:
             self._standings.settle(self._lines[-1], known.silos, self._events[-1].time if self._events else None)
         written = max(_changed(self.path / name) for name in (LINES, EVENTS, SUMMARY))

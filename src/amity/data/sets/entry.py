@@ -24,6 +24,8 @@ class Official:
     train: int  # examples; all of them where test is 0
     test: int  # 0: no division into train and test is published
     licence: str
+    home: str = ""  # the publisher's page, where the files are not offered as they are read here
+    cite: str = ""
 
 
 Build = Callable[["SourceEntry", Mapping[str, Tensor], Division], Source]
@@ -37,7 +39,7 @@ class SourceEntry:
     name: str
     title: str
     description: str
-    classes: int
+    classes: int  # 0: labels are quantities
     shape: tuple[int, ...]  # of one example
     build: Build
     official: Official | None = None  # None: it needs no files

@@ -70,6 +70,10 @@ def fetch_into(entry: SourceEntry, data_dir: str | Path | None, notify: Notify |
     layout, folders = entry.official.layouts[0], entry.official.folders
     wanted = files.missing(layout, folders, roots) + files.damaged(layout, folders, roots)
     place = roots[-1] / folders[0]
+    if unoffered := [file.name for file in wanted if not file.urls]:
+        names = ", ".join(unoffered)
+        reason = InputError(f"no address offers it in this form (the data in another form: {entry.official.home})")
+        raise InputError(f"{entry.name} needs {names}, and {reason}: put {names} into {place} yourself") from reason
     try:
         return fetch(wanted, place, notify)
     except InputError as error:

@@ -63,8 +63,9 @@ def load(
     entry = SOURCES.entry(name, also=[f"{FOLDER}PATH"])
     if asked != Wanted() or schema is not None:
         raise InputError(f"{name} has no columns to choose from, got --label, --drop-column or --schema: leave it out")
-    if labels == "quantities":
-        raise InputError(f"the labels of {name} are classes, got labels=quantities: leave it at auto")
+    kind = "classes" if entry.classes else "quantities"
+    if labels not in ("auto", kind):
+        raise InputError(f"the labels of {name} are {kind}, got labels={labels}: leave it at auto")
     if entry.official is None:
         return _built(entry, {}, division)
     found = find_or_fetch(entry, data_dir, notify)
@@ -76,7 +77,7 @@ def load(
     keep = cached and not entry.package
     arrays = cache.decoded(entry.official.folders[0], found.paths, decode) if keep else _tensors(decode())
     source = _built(entry, arrays, division)
-    return replace(source, notes=notes_on(entry, source, found))
+    return replace(source, notes=(*notes_on(entry, source, found), *source.notes))
 
 
 def survey(

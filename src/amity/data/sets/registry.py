@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amity.config.plugins import Registry
-from amity.data.sets import catalogue, digits, heart, synthetic
+from amity.data.sets import catalogue, digits, har, heart, natural_catalogue, natural_tables, synthetic, writers
 from amity.data.sets.entry import SourceEntry
 from amity.data.sets.image_sets import build_cifar100, build_cifar100_coarse, build_images
 
@@ -104,6 +104,76 @@ _ALL = (
         shape=(len(heart.FEATURES),),
         build=heart.build,
         official=catalogue.HEART,
+        natural=True,
+    ),
+    SourceEntry(
+        name="har",
+        title="UCI HAR, features",
+        description="what 30 people with a phone do, 10,299 windows in all: 30 natural silos",
+        classes=6,
+        shape=(har.FEATURES,),
+        build=har.build_features,
+        official=natural_catalogue.HAR,
+        natural=True,
+    ),
+    SourceEntry(
+        name="har-signals",
+        title="UCI HAR, signals",
+        description="the same 10,299 windows as signals of gyroscope and accelerometer: 30 natural silos",
+        classes=6,
+        shape=(har.CHANNELS, har.WINDOW),
+        build=har.build_signals,
+        official=natural_catalogue.HAR_SIGNALS,
+        natural=True,
+    ),
+    SourceEntry(
+        name="writers",
+        title="MNIST by writer",
+        description="28x28 handwritten digits of 60 writers out of 539, who wrote 60,000 in all: 60 natural silos",
+        classes=10,
+        shape=(1, 28, 28),
+        build=writers.build,
+        official=natural_catalogue.WRITERS,
+        natural=True,
+    ),
+    SourceEntry(
+        name="parkinsons",
+        title="Parkinson's telemonitoring",
+        description="UPDRS scores from 5,875 recordings of voices, regression: 42 natural silos, the patients",
+        classes=0,
+        shape=(17,),
+        build=natural_tables.build_parkinsons,
+        official=natural_catalogue.PARKINSONS,
+        natural=True,
+    ),
+    SourceEntry(
+        name="eicu",
+        title="eICU demo",
+        description="deaths in hospital after 2,520 stays in intensive care: 5 natural silos, the regions",
+        classes=2,
+        shape=(151,),
+        build=natural_tables.EICU.build,
+        official=natural_catalogue.EICU,
+        natural=True,
+    ),
+    SourceEntry(
+        name="exam",
+        title="London schools",
+        description="exam scores of 4,059 pupils, regression: 63 natural silos, the schools",
+        classes=0,
+        shape=(8,),
+        build=natural_tables.EXAM.build,
+        official=natural_catalogue.EXAM,
+        natural=True,
+    ),
+    SourceEntry(
+        name="contraception",
+        title="Bangladesh Fertility Survey",
+        description="whether 1,934 women use contraception: 55 natural silos, the districts",
+        classes=2,
+        shape=(7,),
+        build=natural_tables.CONTRACEPTION.build,
+        official=natural_catalogue.CONTRACEPTION,
         natural=True,
     ),
 )

@@ -57,7 +57,9 @@ _ALL = {
         clients=500,
         participation=0.1,
     ),
-    "natural": SettingEntry("Natural", "-", "the data set's own silos: heart's hospitals, a folder's silos", Natural),
+    "natural": SettingEntry(
+        "Natural", "-", "the data set's own silos: hospitals, people, schools, a folder's silos", Natural
+    ),
 }
 SETTINGS = Registry("amity.settings", SettingEntry, "setting", _ALL, reserved=["auto"])
 """Every setting by name: Amity's own, then those of other packages."""

@@ -1,0 +1,139 @@
+"""Accord: a common model that silos learn together quickly, a personal one drawn to it, and each silo takes the better.
+
+Amity's own. Where silos agree, the common model is the better beginning, above all for small silos; where they do not,
+a personal model that goes on from itself is. A silo cannot know beforehand, so it trains both and looks.
+
+    g_i = Local(w^{k-1}, F_i)                                                   silos in A_k; uploaded
+    v_i ~ argmin F_i(v) + (lambda/2) |v - w^{k-1}|^2, started at v_i            stays at the silo, as in Ditto
+    d_i = g_i - w^{k-1},   c = median of |d_i|                                  server, over A_k
+    d   = sum of p_i d_i min(1, c / |d_i|),   p_i in proportion to n_i          nobody pulls harder than the middle one
+    b   = cosine of d and the d before it, between 0 and 0.9                    how straight the path has been
+    m   = b m + d,   w^k = w^{k-1} + d + b m                                    Nesterov's momentum
+
+The model of silo i is w^k, or v_i where the examples that the silo has held out are clearly likelier under it (e times
+as likely). After the last round both go on alone, each to its own end (`ended.py`), and the choice is between those.
+
+A step of averaging loses most of what a few local epochs have gained in a common direction; momentum gives it back, so
+that twenty rounds reach what plain averaging needs several times as many for. How much momentum a federation bears
+shows in the path itself: on a straight one b is large, on one that turns back it is 0. Limiting |d_i| keeps one silo
+with a huge update, by accident or on purpose, from carrying the others away.
+
+Limits: with momentum = none, no limit and `start` = common it is FedAvg; with `start` = own and no limit, Ditto with
+weights by size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Generator, Tensor
+
+from amity.config.options import check, option
+from amity.contract import MODEL, Download, Federation, Kinds, Model, Solver, State, Turn, kinds_like, model_of
+from amity.learn.ending import likelier
+from amity.learn.task import Task
+from amity.learn.train import proximal, train
+from amity.learn.vectors import mix, weighted_mean
+
+MOST = 0.9
+"""The largest b: beyond, a path overshoots for tens of rounds before it turns."""
+
+
+@dataclass(frozen=True)
+class Accord:
+    attraction: float = option(
+        0.3, "pull of the personal model towards the common one", symbol="lambda", at_least=0, search="0.01:10:log"
+    )
+    momentum: float | Literal["auto", "none"] = option(
+        "auto",
+        "momentum of the common model, auto: as straight as its path is",
+        symbol="b",
+        at_least=0,
+        below=1,
+        key="server_momentum",
+    )
+    limit: Literal["median", "none"] = option("median", "how far one silo may pull the common model in a round")
+    start: Literal["better", "own", "common"] = option(
+        "better", "the model that a silo uses: the better one on its held-out examples, or always the same"
+    )
+
+    paired: ClassVar[tuple[str, ...]] = ()
+    evaluates: ClassVar[Literal["held", "server"]] = "server"
+    solver: ClassVar[Solver] = Solver("adam", 1e-3, batch=16)
+    optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+    validation: ClassVar[float] = 0.2
+    ending: ClassVar[Literal["auto"]] = "auto"
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def init_server(self, task: Task, fed: Federation) -> State:
+        first = task.initial(fed)
+        still = torch.zeros_like(first["params"])
+        return {**first, "step": still, "momentum": still, "sizes": fed.sizes}
+
+    def init_client(self, task: Task, fed: Federation, client: int) -> State:
+        return task.initial(fed)
+
+    def download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
+        return Download(model_of(server), {})
+
+    def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
+        common = train(task, down, turn)
+        if self.start == "common":
+            return client, common
+        terms = [proximal(self.attraction, down["params"])] if self.attraction else []
+        return train(task, client, turn, terms=terms, role="personal"), common
+
+    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
+        return kinds_like(task.initial(fed))
+
+    def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
+        sizes = server["sizes"][who]
+        mean = weighted_mean(model_of(uploads), sizes)
+        centre = server["params"]
+        limited = self.limit == "median"
+        step = limited_mean(centre, uploads["params"], sizes) if limited else mean["params"] - centre
+        b = self._share(step, server["step"])
+        momentum = b * server["momentum"] + step
+        moved = centre + step + b * momentum if b or limited else mean["params"]  # the mean itself, not nearly
+        return {**server, **mean, "params": moved, "step": step, "momentum": momentum}
+
+    def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
+        assert down is not None  # a server method is always given the current download
+        if self.start == "common":
+            return model_of(down)
+        if self.start == "own" or turn.data.val is None:
+            return model_of(client)
+        own, common = (torch.as_tensor(task.evaluate(model, turn.data.val).loss) for model in (client, down))
+        chosen = likelier(common, own, len(turn.data.val.y), task.classes)
+        return {key: torch.where(chosen, client[key], down[key]) for key in MODEL}
+
+    def starts(self, task: Task, client: State, down: State | None, turn: Turn) -> list[Model]:
+        """The models from which an ending may go on: which is the better one shows at the end."""
+        assert down is not None
+        own, common = model_of(client), model_of(down)
+        return {"better": [common, own], "own": [own], "common": [common]}[self.start]
+
+    def _share(self, step: Tensor, last: Tensor) -> float:
+        """b: how much of the momentum is kept."""
+        if self.momentum == "none":
+            return 0.0
+        if self.momentum != "auto":
+            return self.momentum
+        lengths = step.double().norm() * last.double().norm()
+        cosine = float(step.double() @ last.double() / lengths) if lengths > 0 else 0.0
+        return min(MOST, max(0.0, cosine))
+
+
+def limited_mean(centre: Tensor, models: Tensor, sizes: Tensor) -> Tensor:
+    """The mean of the steps from the centre, by sizes, none longer than the median one.  # [d], [n, d] -> [d]"""
+    lengths = torch.stack([torch.linalg.vector_norm(row - centre, dtype=torch.float64) for row in models])
+    longest = lengths.quantile(0.5)  # of an even number, the mean of the middle two
+    factors = torch.where(lengths > longest, longest / lengths.clamp(min=torch.finfo(lengths.dtype).tiny), 1.0)
+    counted = sizes.double() if sizes.any() else torch.ones_like(factors)
+    shares = counted / counted.sum() * factors
+    return (mix(shares[None], models)[0].double() - shares.sum() * centre.double()).to(centre.dtype)
