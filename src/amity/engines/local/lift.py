@@ -141,10 +141,11 @@ def _stacked(states: Sequence[State]) -> tuple[State, State]:
     return rows, shared
 
 
-class _NotStacked:
-    """Examples that are not at hand under vmap: whoever looks at them is run silo by silo."""
+class _WithoutOwn(Data):
+    """Data of clients whose own examples are not stacked: whoever asks for them is run silo by silo."""
 
-    def __getattr__(self, name: str) -> Any:
+    @property
+    def mine(self) -> Split:
         raise NotImplementedError("clients have examples of their own beside those that they train on")
 
 
@@ -164,11 +165,9 @@ class _Together(Task):
         self.losses = torch.zeros(len(clients), dtype=self.dtype, device=self.device)
         self._active = 0  # rows that the last gradient was for
         self._views: dict[int, tuple[list[Weights], list[Weights]]] = {}
-        parts = (self._train, val)
-        data: list[Any] = [None if part is None else DataOfStack(part, self._lift) for part in parts]
-        if any(turn.data.own is not None for turn in turns):
-            data.append(_NotStacked())
-        self.turn = turns[0]._replace(data=Data(*cast(Any, data)), seed=_refuse)
+        data = [None if part is None else DataOfStack(part, self._lift) for part in (self._train, val)]
+        kind = Data if all(turn.data.own is None for turn in turns) else _WithoutOwn
+        self.turn = turns[0]._replace(data=kind(*cast(Any, data)), seed=_refuse)
 
     def enter(self, params: Tensor, gradient: Tensor, loss: Tensor, place: Tensor) -> None:
         """Take what stands for one client's row of the matrices, and for its place."""
