@@ -31,7 +31,7 @@ HEAVY = (
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
 OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process", "site"}
 OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "predicting", "tracking", "trials", "tuning"}
-OUTER |= {"watch", "worth"}
+OUTER |= {"advising", "watch", "worth"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #

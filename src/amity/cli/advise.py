@@ -1,0 +1,84 @@
+"""`amity advise`: whether to join, with what, and what to expect; found on training data alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from amity import logs
+from amity.cli import plan
+from amity.cli.flags import Config, DataDir, Json, with_log_options, with_run_options
+from amity.cli.progress import begin, err
+
+_log = logging.getLogger("amity.cli")
+
+
+@with_log_options
+@with_run_options
+def advise_command(
+    *,
+    probe_rounds: Annotated[
+        int | None,
+        typer.Option("--probe-rounds", metavar="N", help="rounds of the probe [default: 10, or --rounds if fewer]"),
+    ] = None,
+    parts: Annotated[
+        int | None,
+        typer.Option(
+            "--parts",
+            metavar="1-4",
+            help="quarters of the training data to judge by, one after the other [default: 4; with many examples 1]",
+        ),
+    ] = None,
+    budget: Annotated[
+        float, typer.Option("--budget", metavar="SECONDS", help="begin no further part after this [default: 600]")
+    ] = 600.0,
+    as_json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+    given: dict[str, str],
+) -> None:
+    """Say whether silos should join, with which method, and what to expect; ends with the command to run.
+
+    A short probe on training data finds it out: every silo trains alone, with accord and with fedavg, and is judged by
+    a part that was left out. Test data are not looked at.
+    """
+    file = plan.config_of(config)
+    begin("looking at the federation")
+    (run,) = plan.runs_of(["accord"], given, file, [])
+    from amity.advising import advise
+
+    logs.log_torch()
+    advice = advise(run, rounds=probe_rounds, folds=parts, budget=budget, data_dir=data_dir, tell=_tell)
+    if as_json:
+        print(json.dumps(advice.json(), indent=1, ensure_ascii=False))
+        return
+    table = Table(box=None, pad_edge=False)
+    for head in ("Silo", "Examples", "Alone", "Together", "Difference", "95 % interval", "Expected"):
+        table.add_column(head, justify="left" if head in ("Silo", "Expected") else "right", no_wrap=True)
+    for one in advice.silos:
+        points, low, high = one.difference
+        numbers = [
+            _text(one.alone),
+            _text(one.together),
+            _text(points, "+"),
+            f"{_text(low, '+')} to {_text(high, '+')}",
+        ]
+        table.add_row(escape(one.silo), str(one.examples), *numbers, one.judgement)
+    Console(soft_wrap=True).print(table, "", sep="\n")
+    print(advice)
+
+
+def _tell(words: str) -> None:
+    _log.info("%s", words)
+    err.print(escape(words), style="dim", highlight=False, soft_wrap=True)
+
+
+def _text(value: float, sign: str = "") -> str:
+    return f"{value:{sign}.1f}" if math.isfinite(value) else "–"
