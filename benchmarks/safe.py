@@ -16,6 +16,7 @@ examples, each shuffled, join FedAvg with an ending and --safe, and can learn no
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections import defaultdict
@@ -37,6 +38,7 @@ from benchmarks.verdicts import examples
 HELD_OUT = (5, 10, 20, 50, 100)
 HARMS = (5.0, 10.0, 20.0)  # points
 EQUAL = 0.0
+SHOWN = 10  # silos after which the tables are printed, so that one need not wait for the end
 UNSEEN = 1200  # examples on which the true difference is measured
 SOLVER = Solver("adam", 1e-3, batch=16)
 SILOS, COPIED = 10, (10, 50)  # of a whole run, and the examples that each of them holds out
@@ -170,14 +172,19 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # a run's remarks on few test examples
     began, cases = time.time(), list[Case]()
-    for study in asked.studies:
-        for held_out in HELD_OUT:
-            for number in range(asked.silos):
+    for number in range(asked.silos):
+        for study in asked.studies:
+            for held_out in HELD_OUT:
                 cases += pairs(study, held_out, number)
-            for number in range(asked.runs if held_out in COPIED else 0):
-                cases += copies(study, held_out, number)
-        print(f"{study}: {time.time() - began:.0f} s", flush=True)
-    show(cases)
+        if number % SHOWN == SHOWN - 1 or number == asked.silos - 1:
+            print(f"\n{number + 1} silos of each size, {time.time() - began:.0f} s\n")
+            show(cases)
+            sys.stdout.flush()
+    for number in range(asked.runs):
+        cases += [case for study in asked.studies for held_out in COPIED for case in copies(study, held_out, number)]
+    if asked.runs:
+        print(f"\nand {asked.runs} whole runs of each size, {time.time() - began:.0f} s\n")
+        show(cases)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@
 
   function verdicts(view, worth, state) {
     const shared = worth.silos.some((silo) => silo.shared !== null);
+    const ended = worth.silos.some((silo) => silo.delivers);
     const number = (key, title, help) => ({
       key,
       title,
@@ -121,6 +122,7 @@
         value: (silo) => silo.judgement,
         cell: (silo) => verdict(silo),
       },
+      ...(ended ? [delivers] : []),
     ];
     return amity.table({
       id: "verdicts",
@@ -130,6 +132,15 @@
       sort: state.sorts.verdicts,
     });
   }
+
+  const delivers = {
+    key: "delivers",
+    title: "Delivers",
+    help: "the model that it went on with from what was learnt together, or the one that it trained alone; and its epochs",
+    text: true,
+    value: (silo) => silo.delivers || "",
+    cell: (silo) => silo.delivers || "\u2013",
+  };
 
   function difference({ difference: points, low, high }) {
     if (points === null) return "\u2013";
