@@ -7,6 +7,7 @@ with trial.network() as network:            their workers
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -181,6 +182,30 @@ class Pauses:
         assert self.count < 200, "the server waits for ever"
         if self.script:
             self.script.pop(0)()
+
+
+def killed(trial: Trial, network: MemoryNetwork, at: Callable[[str, Message], bool]) -> bool:
+    """Conduct a run whose server ends when it is about to send a letter; False where it comes to its end before."""
+
+    def end(name: str, message: Message) -> None:
+        if at(name, message):
+            raise Killed
+
+    network.before = end
+    try:
+        trial.conduct(network)
+    except Killed:
+        return True
+    finally:
+        network.before = delivered
+        gc.collect()  # with a process go the locks that it holds
+    return False
+
+
+def letter(number: int) -> Callable[[str, Message], bool]:
+    """Whether a letter is the one with this number."""
+    counted = iter(range(number + 1))
+    return lambda name, message: next(counted) == number
 
 
 def check_equal(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str) -> None:

@@ -34,6 +34,8 @@ from amity.federation.messages import (
     Message,
     Propose,
     Standing,
+    Summarise,
+    Summarised,
     Train,
     Upload,
 )
@@ -57,6 +59,8 @@ numbers = st.floats(allow_nan=True, allow_infinity=True)
 maybe = st.none() | numbers
 head = (names, whole, whole)
 MESSAGES = {
+    Summarise: st.builds(Summarise, *head, names),
+    Summarised: st.builds(Summarised, *head, names),
     Describe: st.builds(Describe, *head, names),
     Described: st.builds(Described, *head, names),
     Propose: st.builds(Propose, *head, names),

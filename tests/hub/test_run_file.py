@@ -14,8 +14,9 @@ from amity.config.run import Run
 from amity.errors import InputError
 from amity.federation.contract_rules import ELSEWHERE
 from amity.federation.plan import Member, layout_of
-from amity.federation.run_contract import DataForm, Limits, RunContract, Signed, from_json, to_json
-from amity.hub.run_file import contract_of_file, model_of, planned
+from amity.federation.run_contract import DataForm, Limits, RunContract
+from amity.federation.signed import Signed, any_from_json, from_json, to_json
+from amity.hub.run_file import contract_of_file, model_of, planned, schema_contract_of_file
 from amity.resolve import resolve
 
 MEMBERS = ("aurora", "borea", "cirrus")
@@ -232,3 +233,77 @@ def test_what_is_no_toml_is_told(tmp_path: Path) -> None:
         contract_of_file(tmp_path / "RUN.toml", "north", MEMBERS)
     with pytest.raises(InputError, match="cannot be read"):
         contract_of_file(tmp_path / "other.toml", "north", MEMBERS)
+
+
+SCHEMA = """
+version = 1
+label = "diagnosis"
+[[columns]]
+name = "age"
+kind = "number"
+centre = 50.0
+scale = 10.0
+[[columns]]
+name = "sex"
+kind = "category"
+categories = ["f", "m"]
+"""
+
+
+def test_a_schema_is_part_of_the_contract_in_full(tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    table = {**SMALLEST, "data": {"schema": "schema.toml", "labels": ["ill", "well"]}}
+    contract = contract_of(tmp_path, table)
+    assert contract.data.features == ("age", "sex=f", "sex=m") and contract.data.shape == (3,)
+    back = from_json(to_json(Signed(contract, "", "text\n", "")))
+    assert back.contract == contract and back.contract.hash() == contract.hash()
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace("scale = 10.0", "scale = 10.5"))
+    assert contract_of(tmp_path, table).hash() != contract.hash()
+
+
+def test_a_contract_about_the_schema_comes_of_the_same_file(tmp_path: Path) -> None:
+    data = {"schema": "schema.toml", "label": "diagnosis", "labels": ["ill", "well"], "least_count": 9, "scale": "none"}
+    file = tmp_path / "RUN.toml"
+    file.write_text(tomli_w.dumps({**SMALLEST, "data": data, "run": {"method": "fedamp", "seed": 4}}))
+    asked = schema_contract_of_file(file, "north", MEMBERS)
+    contract = asked.contract
+    assert asked.file == tmp_path / "schema.toml"
+    assert (contract.name, contract.invited, contract.seed) == ("sepsis-1-schema", MEMBERS, 4)
+    assert (contract.label, contract.labels, contract.least_count) == ("diagnosis", ("ill", "well"), 9)
+    back = any_from_json(to_json(Signed(contract, "", "text\n", "")))
+    assert back.contract == contract and contract.scale == "none"
+    with pytest.raises(InputError, match="asks for a schema, a run's contract is needed"):
+        from_json(to_json(back))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            {"schema": "none.toml", "classes": 2},
+            "let silos agree on it by `amity federation schema`",
+        ),
+        ({"schema": "bad.toml", "classes": 2}, "bad.toml: version must be 1"),
+        ({"schema": "schema.toml", "classes": 2, "features": ["a"]}, "data.features follows from data.schema"),
+        ({"schema": "schema.toml", "classes": 2, "label": "ill"}, "data.label must be 'diagnosis'"),
+        ({"schema": 3, "classes": 2}, "data.schema must be the name of a schema file"),
+        (
+            {"shape": [2], "classes": 2, "least_count": 5},
+            "data.least_count is about a schema",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_schema_is_said(data: dict[str, Any], said: str, tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "bad.toml").write_text('label = "a"\n')
+    assert said in problems(tmp_path, {**SMALLEST, "data": data})
+
+
+def test_all_that_is_wrong_with_what_silos_are_asked_is_said_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "RUN.toml"
+    data = {"schema": "schema.toml", "classes": 2, "least_count": 2, "scale": "log", "shape": [3]}
+    file.write_text(tomli_w.dumps({**SMALLEST, "data": data}))
+    with pytest.raises(InputError) as refused:
+        schema_contract_of_file(file, "north", MEMBERS)
+    for said in ("label must be the name", "least_count must be", "scale must be auto", "shape follows from"):
+        assert f"data.{said}" in str(refused.value)

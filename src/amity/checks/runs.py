@@ -15,7 +15,8 @@ from amity.engines.flare.kits.consortium import FILE, read_consortium
 from amity.engines.flare.kits.members import members
 from amity.engines.flare.kits.places import root_certificate
 from amity.errors import InputError
-from amity.federation.run_contract import RunContract, from_json, verify
+from amity.federation.run_contract import RunContract
+from amity.federation.signed import from_json, verify
 from amity.hub.board import OVER, SiloStatus, Status
 from amity.hub.run_file import contract_of_file, planned
 from amity.hub.runs import CONTRACT, run_of

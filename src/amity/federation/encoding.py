@@ -98,6 +98,7 @@ _WANTED: dict[str, tuple[type, ...]] = {
     "silo": (int,),
     "document": (str,),
     "member": (str,),
+    "summary": (str,),
     "layout": (str,),
     "asked": (int,),
     "pending": (int, type(None)),

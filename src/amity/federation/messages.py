@@ -1,6 +1,7 @@
 """Messages: all that ever crosses between the server's side and a silo's side.
 
     server -> silo                          silo -> server
+    Summarise(document)                     Summarised(summary)       | Declined
     Describe(document)                      Described(member)         | Declined
     Propose(document)                       Standing(committed, pending, layout) | Declined
     Hello(round, verdict)                   Standing
@@ -38,6 +39,24 @@ The last is said by a carrier about a silo that does not answer, never by the si
 """
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+
+class Summarise(NamedTuple):
+    """The question what a silo's columns are; the document is the contract about a schema that it is asked for."""
+
+    run: str
+    round: int
+    silo: int
+    document: str  # JSON
+
+
+class Summarised(NamedTuple):
+    """A silo's summary of its own columns, of its training rows alone: see data/schema/summary.py."""
+
+    run: str
+    round: int
+    silo: int
+    summary: str  # JSON
 
 
 class Describe(NamedTuple):
@@ -202,8 +221,8 @@ class Failed(NamedTuple):
     words: str
 
 
-Message = Describe | Propose | Hello | Train | Commit | Measure | Keep | Joined | Finish
-Answer = Described | Declined | Standing | Upload | Measured | Done | Left | Failed
+Message = Summarise | Describe | Propose | Hello | Train | Commit | Measure | Keep | Joined | Finish
+Answer = Summarised | Described | Declined | Standing | Upload | Measured | Done | Left | Failed
 
 
 def measured(run: str, round: int, silo: int, score: Score) -> Measured:

@@ -77,7 +77,8 @@ class Task:
         self._template = self._build(0)
         self.layout = Layout.of(self._template)
         self.size = length(self.layout.params)  # d
-        self.normalises_batches = any(isinstance(m, _BatchNorm) for m in self._template.modules())
+        self.normalisers = frozenset(n for n, m in self._template.named_modules() if isinstance(m, _BatchNorm))
+        self.normalises_batches = bool(self.normalisers)
         self._threads = _Threads()
         if self.size == 0:
             raise InputError("a model needs at least one trainable parameter, this one has none: check requires_grad")

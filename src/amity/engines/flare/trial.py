@@ -28,7 +28,7 @@ from amity.engines.flare.kits.members import admit
 from amity.engines.flare.kits.request import read_request
 from amity.engines.flare.kits.site import ask, complete
 from amity.errors import LostWorker
-from amity.federation.run_contract import sign
+from amity.federation.signed import sign
 from amity.hub.board import OVER, Status
 from amity.hub.run_file import contract_of_file
 from amity.hub.runs import HubRun, add_run
