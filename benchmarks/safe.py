@@ -6,7 +6,7 @@ prints the tables of docs/ending.md. A silo holds out N of its 5 N training exam
 to their own end without these (steps 1 and 2 of `amity.learn.ending`):
 
     equal    both are trained alone, with other random draws: whoever is sent on alone gains nothing by it
-    harm     one is mixed with the model of a stranger who calls classes by other names (quantities: whose labels
+    harm     what one says is mixed with what a stranger says who calls classes by other names (quantities: whose labels
              belong to other examples), by as much as costs so many points on 1,200 examples that no silo has
 
 and the rule says which of the two is delivered. `copies` is a whole run in place of a pair: ten silos with the same
@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 import amity
 from amity import models
@@ -33,6 +34,7 @@ from amity.learn.ending import End, enough, log_odds, path
 from amity.learn.streams import seed_of
 from amity.learn.task import Task
 from amity.methods.ended import SHORTEST, clearly_better
+from amity.predicting.model import outputs_of
 from benchmarks.verdicts import examples
 
 HELD_OUT = (5, 10, 20, 50, 100)
@@ -97,38 +99,47 @@ def ended(task: Task, start: Model, data: Data, seed: int) -> Model:
     return {**start, "params": shares @ torch.stack([model["params"] for model in kept])}
 
 
-def mixed(one: Model, other: Model, share: float) -> Model:
-    return {**one, "params": (1 - share) * one["params"] + share * other["params"]}
+def losses(out: Tensor, y: Tensor, classes: int) -> Tensor:
+    """Return the loss of each example.  # [n]"""
+    return F.cross_entropy(out, y, reduction="none") if classes else (out[:, 0] - y).square()
 
 
-def points(task: Task, model: Model, unseen: Split) -> float:
+def points(out: Tensor, y: Tensor, classes: int) -> float:
     """Return accuracy or R2, in percent."""
-    if task.classes:
-        return 100 * float(task.evaluate(model, unseen).each.float().mean())
-    return 100 * (1 - float(task.example_losses(model, unseen).mean() / unseen.y.var(correction=0)))
+    if classes:
+        return 100 * float((out.argmax(1) == y).float().mean())
+    return 100 * (1 - float(losses(out, y, classes).mean() / y.var(correction=0)))
+
+
+def share_of_harm(own: Tensor, other: Tensor, y: Tensor, classes: int, aim: float) -> float | None:
+    """Return the stranger's share with which a score falls to `aim`; None where even all of it does not do that."""
+    if points(other, y, classes) > aim:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        fallen = points(torch.lerp(own, other, middle), y, classes) <= aim
+        low, high = (low, middle) if fallen else (middle, high)
+    return high
 
 
 def pairs(study: str, held_out: int, number: int) -> Iterator[Case]:
     """Yield what the rule says of a silo whose models are equally good, and of the same silo when it is harmed."""
     at = drawn(study, held_out, number)
-    shape = tuple(at.unseen.x.shape[1:])
+    shape, judge = tuple(at.unseen.x.shape[1:]), at.data.val
+    assert judge is not None
     task = Task(models.make(STUDIES[study][1], shape, at.classes or 1), shape, at.classes)
     start = task.init(torch.Generator().manual_seed(number))
-    alone, again = (ended(task, start, at.data, 2 * number + place) for place in (0, 1))
-    stranger = ended(task, start, at.strange, 2 * number)
-    best = points(task, alone, at.unseen)
+    ends = [ended(task, start, data, seed) for data, seed in ((at.data, 0), (at.data, 1), (at.strange, 0))]
+    seen = [[outputs_of(task, model, x) for x in (judge.x, at.unseen.x)] for model in ends]
+    (alone, alone_unseen), (again, again_unseen), (stranger, strange_unseen) = seen
+    best = points(alone_unseen, at.unseen.y, at.classes)
     for harm in (EQUAL, *HARMS):
-        low, high = 0.0, 1.0
-        for _ in range(12 if harm else 0):
-            middle = (low + high) / 2
-            enough_harm = best - points(task, mixed(again, stranger, middle), at.unseen) >= harm
-            low, high = (low, middle) if enough_harm else (middle, high)
-        joined = mixed(again, stranger, high if harm else 0.0)
-        if harm and best - points(task, joined, at.unseen) < harm:
+        found = share_of_harm(again_unseen, strange_unseen, at.unseen.y, at.classes, best - harm) if harm else 0.0
+        if found is None:
             continue  # a silo that knows next to nothing alone cannot lose so much
-        assert at.data.val is not None
-        ends = [End({}, 0, task.example_losses(model, at.data.val)) for model in (alone, joined)]
-        yield Case(study, held_out, harm, clearly_better(*ends))
+        both = [losses(out, judge.y, at.classes) for out in (alone, torch.lerp(again, stranger, found))]
+        yield Case(study, held_out, harm, clearly_better(*(End({}, 0, each) for each in both)))
 
 
 def copies(study: str, held_out: int, number: int) -> Iterator[Case]:

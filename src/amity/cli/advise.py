@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,6 +17,10 @@ from amity import logs
 from amity.cli import plan
 from amity.cli.flags import Config, DataDir, Json, with_log_options, with_run_options
 from amity.cli.progress import begin, err
+from amity.config.run import Run
+
+if TYPE_CHECKING:
+    from amity.advising.answer import Expected
 
 _log = logging.getLogger("amity.cli")
 
@@ -37,7 +42,7 @@ def advise_command(
         ),
     ] = None,
     budget: Annotated[
-        float, typer.Option("--budget", metavar="SECONDS", help="begin no further part after this [default: 600]")
+        float, typer.Option("--budget", metavar="SECONDS", help="begin no further part after this")
     ] = 600.0,
     as_json: Json = False,
     config: Config = None,
@@ -52,27 +57,35 @@ def advise_command(
     file = plan.config_of(config)
     begin("looking at the federation")
     (run,) = plan.runs_of(["accord"], given, file, [])
+    advise_and_show(run, rounds=probe_rounds, folds=parts, budget=budget, data_dir=data_dir, as_json=as_json)
+
+
+def advise_and_show(
+    run: Run, *, rounds: int | None, folds: int | None, budget: float, data_dir: str | None, as_json: bool
+) -> None:
+    """Find the advice, showing how it goes on, and print it."""
     from amity.advising import advise
 
     logs.log_torch()
-    advice = advise(run, rounds=probe_rounds, folds=parts, budget=budget, data_dir=data_dir, tell=_tell)
+    advice = advise(run, rounds=rounds, folds=folds, budget=budget, data_dir=data_dir, tell=_tell)
     if as_json:
         print(json.dumps(advice.json(), indent=1, ensure_ascii=False))
         return
+    Console(soft_wrap=True).print(_table(advice.silos), "", sep="\n")
+    print(advice)
+
+
+def _table(silos: Sequence[Expected]) -> Table:
+    """Return what each silo may expect."""
     table = Table(box=None, pad_edge=False)
     for head in ("Silo", "Examples", "Alone", "Together", "Difference", "95 % interval", "Expected"):
         table.add_column(head, justify="left" if head in ("Silo", "Expected") else "right", no_wrap=True)
-    for one in advice.silos:
+    for one in silos:
         points, low, high = one.difference
-        numbers = [
-            _text(one.alone),
-            _text(one.together),
-            _text(points, "+"),
-            f"{_text(low, '+')} to {_text(high, '+')}",
-        ]
+        interval = f"{_text(low, '+')} to {_text(high, '+')}"
+        numbers = [_text(one.alone), _text(one.together), _text(points, "+"), interval]
         table.add_row(escape(one.silo), str(one.examples), *numbers, one.judgement)
-    Console(soft_wrap=True).print(table, "", sep="\n")
-    print(advice)
+    return table
 
 
 def _tell(words: str) -> None:
