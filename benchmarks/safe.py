@@ -55,6 +55,7 @@ class Case(NamedTuple):
     held_out: int
     harm: float
     alone: bool
+    lost: float = 0.0  # points, on examples that no silo has, by being sent on alone; negative: won
 
 
 class Drawn(NamedTuple):
@@ -130,7 +131,7 @@ def pairs(study: str, held_out: int, number: int) -> Iterator[Case]:
     assert judge is not None
     task = Task(models.make(STUDIES[study][1], shape, at.classes or 1), shape, at.classes)
     start = task.init(torch.Generator().manual_seed(number))
-    ends = [ended(task, start, data, seed) for data, seed in ((at.data, 0), (at.data, 1), (at.strange, 0))]
+    ends = [ended(task, start, data, seed) for data, seed in _trainings(at, number)]
     seen = [[outputs_of(task, model, x) for x in (judge.x, at.unseen.x)] for model in ends]
     (alone, alone_unseen), (again, again_unseen), (stranger, strange_unseen) = seen
     best = points(alone_unseen, at.unseen.y, at.classes)
@@ -139,7 +140,14 @@ def pairs(study: str, held_out: int, number: int) -> Iterator[Case]:
         if found is None:
             continue  # a silo that knows next to nothing alone cannot lose so much
         both = [losses(out, judge.y, at.classes) for out in (alone, torch.lerp(again, stranger, found))]
-        yield Case(study, held_out, harm, clearly_better(*(End({}, 0, each) for each in both)))
+        joined = points(torch.lerp(again_unseen, strange_unseen, found), at.unseen.y, at.classes)
+        sent = clearly_better(*(End({}, 0, each) for each in both))
+        yield Case(study, held_out, harm, sent, joined - best)
+
+
+def _trainings(at: Drawn, number: int) -> list[tuple[Data, int]]:
+    """Return data and seed of three trainings: alone, alone once more, and the stranger's."""
+    return [(at.data, 2 * number), (at.data, 2 * number + 1), (at.strange, 2 * number)]
 
 
 def copies(study: str, held_out: int, number: int) -> Iterator[Case]:
@@ -168,6 +176,12 @@ def show(cases: list[Case]) -> None:
     for study, harm in dict.fromkeys((case.study, case.harm) for case in sorted(cases)):
         cells = [_cell(rates.get((study, harm, n), [])) for n in HELD_OUT]
         print(f"| {study} | {f'{harm:g} points' if harm else 'none'} | {' | '.join(cells)} |")
+
+    equal = [case for case in cases if case.harm == EQUAL and case.alone and not case.study.startswith("copies")]
+    for study in dict.fromkeys(case.study for case in equal):
+        lost = [[case.lost for case in equal if (case.study, case.held_out) == (study, n)] for n in HELD_OUT]
+        means = [f"{sum(each) / len(each):+.2f} of {len(each)}" if each else "–" for each in lost]
+        print(f"| {study} | points lost by those who were sent alone without harm | {' | '.join(means)} |")
 
 
 def _cell(found: list[bool]) -> str:

@@ -35,14 +35,15 @@ OUTER |= {"advising", "watch", "worth", "data/schema"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #
-#     errors, metric, silo_data <- contract <- learn <- methods
+#     errors, metric, silo_data, abilities <- contract <- learn <- methods
 #                          contract <- learn <- federation <- engines
 #
 ALLOWED = {
     "errors": set(),
     "metric": {"errors"},
     "silo_data": set(),
-    "contract": {"errors", "silo_data"},
+    "abilities": set(),
+    "contract": {"abilities", "errors", "silo_data"},
     "config": {"errors", "metric"},
     "free_memory": {"errors"},
     "logs": {"errors"},

@@ -47,7 +47,8 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
     assert contract.invited == MEMBERS and contract.policy == "wait" and contract.quorum == 3
     assert contract.limits == Limits() and contract.wire == "float32" and contract.consortium == "north"
     assert contract.data == DataForm((4,), ("0", "1", "2"))
-    assert contract.options == Run("fedamp", model="mlp") and contract.least_rounds == contract.options.rounds
+    assert contract.options == Run("fedamp", model="mlp", ending="none", safe=True)
+    assert contract.least_rounds == contract.options.rounds
 
 
 def test_everything_can_be_said(tmp_path: Path) -> None:
@@ -60,13 +61,17 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         "wire": "bfloat16",
         "limits": {"turn": 60, "absence": 7200, "failures": 2},
         "data": {"features": ["age", "pulse"], "labels": "quantities"},
-        "run": {"method": "fedamp", "rounds": 7, "epochs": 2, "seed": 5, "set": {"sigma": 50.0}, "model": "mlr"},
+        "run": {
+            **{"method": "fedamp", "rounds": 7, "epochs": 2, "seed": 5, "model": "mlr", "ending": 4, "safe": False},
+            "set": {"sigma": 50.0},
+        },
     }
     contract = contract_of(tmp_path, table)
     assert contract.invited == ("cirrus", "aurora") and (contract.policy, contract.quorum) == ("quorum", 1)
     assert contract.least_rounds == 3 and contract.wire == "bfloat16" and contract.limits == Limits(60, 7200, 2)
     assert contract.data == DataForm((2,), None, ("age", "pulse"))
-    assert contract.options == Run("fedamp", rounds=7, epochs=2, seed=5, model="mlr", settings={"sigma": 50.0})
+    options: dict[str, Any] = {"rounds": 7, "epochs": 2, "seed": 5, "model": "mlr", "ending": 4}
+    assert contract.options == Run("fedamp", **options, settings={"sigma": 50.0})
     leaves = {one.name: one for one in contract.leaves}
     assert leaves["params"].bytes == 2 * 3  # two weights and a bias, as bfloat16
     assert "r2" in leaves and "accuracy" not in leaves
@@ -115,6 +120,8 @@ def test_every_option_is_either_taken_or_refused_with_a_reason(tmp_path: Path) -
         "optimizer": "sgd",
         "momentum": 0.5,
         "val_fraction": 0.1,
+        "ending": "auto",
+        "safe": True,
         "metric": "balanced",
         "class_weights": "balanced",
         "evaluate_every": 2,

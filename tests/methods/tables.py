@@ -36,6 +36,7 @@ ALONE: dict[str, Mapping[str, Any] | None] = {
     "ifca": {"clusters": 1, "init": "shared"},
     "pfedgraph": {"attraction": 0.0},
     "twin": {"keep": "own"},
+    "accord": {"start": "common", "server_momentum": "none", "limit": "none"},
     "pooled": {},
     "fedamp": {"attraction": 0.0},
     "heurfedamp": {"attraction": 0.0},

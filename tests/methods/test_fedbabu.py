@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from methods.test_fedrep import product
+from methods.two_layers import product
 from small import batchnorm, flat, mlp, near, own, run, same, silos, task
 from torch import nn
 

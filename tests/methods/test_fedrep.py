@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 import torch
+from methods.two_layers import product
 from small import batchnorm, flat, linear, mlp, near, own, run, same, silos, task
-from torch import Tensor, nn
 
 from amity.contract import InputError, Solver
-from amity.learn.task import Task
 from amity.methods.fedbabu import FedBABU
 from amity.methods.fedrep import FedRep
 
@@ -16,25 +15,6 @@ FULL = Solver("sgd", 0.1, batch=1000)  # one batch is all the data
 BATCHES = Solver("sgd", 0.1, momentum=0.5, batch=4, decay=0.9)
 ADAM = Solver("adam", 0.01, batch=4)
 SOME: dict[str, Any] = {"participation": 0.8, "drop": 0.3, "drop_phase": "after"}
-
-
-class Product(nn.Module):
-    """The score x phi h: a body of one number and a head of one number."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body, self.head = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.head(self.body(x))
-        return scores
-
-
-def product(phi: float, h: float) -> Task:
-    """F_i(phi, h) = (phi h - y)^2 / 2 for one example x = 1."""
-    start = {"body.weight": torch.tensor([[phi]]), "head.weight": torch.tensor([[h]])}
-    loss = lambda scores, y: 0.5 * (scores[:, 0] - y).square().mean()  # noqa: E731
-    return Task(Product, (1,), 1, loss=loss, dtype=torch.float64, start=start)
 
 
 def test_two_rounds_by_hand() -> None:

@@ -117,7 +117,7 @@ def join_of(gain: Difference, counts: Counts) -> Join:
 
 
 def reason_of(tried: str, other: str, difference: Difference) -> str:
-    """Return why one method is proposed and not the other, from the difference of the two."""
+    """Return why one method stands for joining and not the other, from the difference of the two."""
     points = f"{difference.points:+.1f} points, {_span(difference)}"
     if difference.low > 0:
         return f"Why {tried}: it does better than {other} here ({points})."

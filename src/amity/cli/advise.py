@@ -22,6 +22,9 @@ from amity.config.run import Run
 if TYPE_CHECKING:
     from amity.advising.answer import Expected
 
+WIDE = 110
+"""Letters that the table of silos may take, however narrow the screen is said to be."""
+
 _log = logging.getLogger("amity.cli")
 
 
@@ -71,7 +74,9 @@ def advise_and_show(
     if as_json:
         print(json.dumps(advice.json(), indent=1, ensure_ascii=False))
         return
-    Console(soft_wrap=True).print(_table(advice.silos), "", sep="\n")
+    screen = Console()
+    screen.width = max(screen.width, WIDE)  # a verdict that is cut off says nothing
+    screen.print(_table(advice.silos), "", sep="\n")
     print(advice)
 
 

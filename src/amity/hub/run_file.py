@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from amity.config.options import fields_of, nearest
+from amity.config.references import REFERENCES
 from amity.config.run import Run
 from amity.errors import InputError
 from amity.federation.contract_rules import ELSEWHERE, FACTORY, NAME
@@ -236,6 +237,7 @@ class _Reader:
             self._settings(found["method"], table.get("set", {}))
         if len(self.problems) > before:
             return None
+        found.setdefault("safe", found["method"] not in REFERENCES)  # between real silos nobody loses by joining
         return Run(**found, settings=dict(table.get("set", {})))
 
     def _settings(self, method: str, settings: Any) -> None:

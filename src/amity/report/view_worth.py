@@ -25,6 +25,7 @@ from amity.report.contents import Judgement, SiloVerdict, WorthView
 from amity.report.series import Series, same_tests, series_of
 from amity.report.view_course import finite
 from amity.report.view_ending import delivered_by
+from amity.report.worth_words import rule, unequal
 from amity.worth import consortium, judgement, paired, shares
 from amity.worth.contents import Score
 from amity.worth.paired import UNKNOWN, Difference
@@ -170,7 +171,7 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
         "mean": finite(math.fsum(differences) / len(differences)) if differences else None,
         "words": _answer(counts, pairs, len(groups)),
         "chance": consortium.beyond_chance(counts, differences, judgement.unit_of(score)),
-        "rule": _rule(score, len(pairs), _unequal(*pairs[0]), dealt_anew=len(groups) > 1),
+        "rule": rule(score, len(pairs), unequal(*pairs[0]), dealt_anew=len(groups) > 1),
         "score": score,
     }
 
@@ -274,36 +275,3 @@ def _answer(counts: consortium.Counts, pairs: Sequence[tuple[Record, Record]], s
         return "Whether joining was worth it is known when both runs are finished."
     words = consortium.answer(counts)
     return words if seeds == 1 else f"{words[:-1]} (silos of {seeds} seeds, each dealt anew)."
-
-
-def _rule(score: Score, seeds: int, unequal: str, *, dealt_anew: bool) -> str:
-    how: dict[Score, str] = {
-        "accuracy": "Tango's score interval for the difference of two models on the same test examples",
-        "r2": "a bootstrap over the silo's test examples of the difference in R²",
-    }
-    title, unit, width = METRICS[score].title, judgement.unit_of(score), judgement.TRAINING[score]
-    noise = f"{width:g} {'point' if width == 1 else unit} (standard deviation)"
-    rest = f"the difference in {title}, with the share that each of the silo's test examples has in it"
-    if unit == "%":
-        rest = f"by how many percent {title} is smaller, with the share that each of the silo's test examples has in it"
-    words = (
-        "A silo gains, or is better alone, if the 95 % interval of the difference leaves out zero: "
-        f"{how.get(score, rest)}, widened by {noise} for what two "
-        "trainings differ by anyway. Measured where joining does nothing, at most 5 % of silos get a false verdict: "
-        "docs/verdicts.md."
-    )
-    if dealt_anew:
-        words += f" Silos are dealt anew with each of {seeds} seeds: rows are of the first, counts are of all."
-    elif seeds > 1:
-        words += f" Over {seeds} seeds: the mean difference, with the mean of the seeds' intervals over examples."
-    return words + unequal
-
-
-def _unequal(run: Record, against: Record) -> str:
-    """Return a sentence where the model alone was trained for another number of rounds or epochs."""
-    told = []
-    for key in ("rounds", "epochs"):
-        ours, theirs = run.config.get(key), against.config.get(key)
-        if ours != theirs:
-            told.append(f"{theirs} {key} alone, {ours} together")
-    return f" Unequal work: {', '.join(told)}." if told else ""

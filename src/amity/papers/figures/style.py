@@ -42,7 +42,7 @@ fedamp         fedavg       heurfedamp   apfl      fedprox    scaffold      appl
 pfedatt        fedavg-ft    twin         ditto     fedprox-ft vrlsgd        fedacs       pooled
 psgd-residual  fedavg-local pfedme       fedfomo   perfedavg  psgd-share    l2gd         psgd-mtl
 psgd-mixture   ifca         psgd-moreau  psgd-apfl fedala     fedbn         pfedgraph    mr-mtl
--              -            -            -         fedbabu    fedrep        -            -
+accord         -            -            -         fedbabu    fedrep        -            -
 """.split()
 
 
