@@ -60,7 +60,7 @@ def test_test_data_are_not_looked_at_and_seeds_repeat() -> None:
     poisoned = tuple(
         silo._replace(test=Split(1e6 * torch.randn_like(silo.test.x), 1 - silo.test.y)) for silo in silos.silos
     )
-    how = {"rounds": 1, "folds": 1}
+    how: dict[str, Any] = {"rounds": 1, "folds": 1}
     one = amity.advise(RUN, silos, **how).json()
     assert one == amity.advise(RUN, replace(silos, silos=poisoned), **how).json()
     assert one != amity.advise(replace(RUN, seed=1), silos, **how).json()
@@ -152,7 +152,8 @@ def test_what_cannot_be_advised_is_refused() -> None:
         amity.InputError, match=r"at least 4 training examples at each silo, got fewer at 'silo-0' \(3\)"
     ):
         amity.advise(RUN, federation(False, False, size=3))
-    for wrong in ({"rounds": 0}, {"folds": 5}, {"budget": 0}):
+    wrongs: list[dict[str, Any]] = [{"rounds": 0}, {"folds": 5}, {"budget": 0}]
+    for wrong in wrongs:
         with pytest.raises(amity.InputError, match="folds from 1 to 4"):
             amity.advise(RUN, federation(False, False), **wrong)
     with pytest.raises(amity.InputError, match=r"needs an amity\.Run"):

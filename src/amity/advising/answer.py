@@ -21,6 +21,9 @@ Join = Literal["yes", "some", "level", "no"]
 PROPOSES_ENDING = "accord"
 """The method that has an ending without being told."""
 
+MERIT = "with it every silo takes the better of a common and a personal model, and none can pull the others far"
+"""What the method that is tried first has over the other, where both are level."""
+
 TITLES: dict[Score, str] = {"accuracy": "accuracy", "r2": "R²"}
 
 
@@ -120,12 +123,8 @@ def reason_of(tried: str, other: str, difference: Difference) -> str:
     """Return why one method stands for joining and not the other, from the difference of the two."""
     points = f"{difference.points:+.1f} points, {_span(difference)}"
     if difference.low > 0:
-        return f"Why {tried}: it does better than {other} here ({points})."
-    why = {
-        "accord": "it lets every silo take the better of a common and a personal model, and no silo can pull it far",
-        "fedavg": "it is the simpler one",
-    }
-    return f"Why {tried}: it is level with {other} here ({points}), and {why.get(tried, 'it was asked for first')}."
+        return f"{tried} stands for joining: it does better than {other} here ({points})."
+    return f"{tried} stands for joining: it is level with {other} here ({points}), and {MERIT}."
 
 
 def _yes(advice: Advice) -> str:

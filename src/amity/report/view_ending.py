@@ -23,7 +23,7 @@ def ending_of(record: Record) -> EndingView | None:
 
 def delivered_by(silo: str, runs: Sequence[Record]) -> str:
     """Return which model a silo delivers, over the runs of its seeds; empty where none of them has an ending."""
-    endings = [found for run in runs if (found := ending_of(run))]
+    endings = [ending for run in runs if (ending := ending_of(run))]
     found = [ending["silos"][silo] for ending in endings if silo in ending["silos"]]
     if len(found) < 2:
         return found[0] if found else ""
