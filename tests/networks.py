@@ -23,9 +23,11 @@ from torch import Tensor
 
 import amity
 from amity import record
+from amity.contract import State
 from amity.data import Silos
 from amity.errors import LostWorker
 from amity.federation.encoding import decode
+from amity.federation.held import down_of, sha256
 from amity.federation.messages import Message
 from amity.federation.run_contract import DataForm, RunContract
 from amity.federation.transport import Away
@@ -64,6 +66,7 @@ class MemoryNetwork:
     allowed: list[tuple[str, type[Message], float]] = field(default_factory=list)  # seconds for an answer
     signs: dict[str, tuple[float, dict[str, Any]]] = field(default_factory=dict)
     stopped: bool = False
+    _brought: dict[str, State] = field(default_factory=dict)  # by the hash of a letter, for those that refer to it
 
     def __enter__(self) -> Self:
         return self
@@ -78,8 +81,9 @@ class MemoryNetwork:
         for name, content in list(letters.items()):  # the server forgets what is answered
             if self.stopped:
                 return
-            message = decode(content)
+            message = decode(content, self._brought.get)
             assert isinstance(message, Message)
+            self._brought.setdefault(sha256(content), down_of(message) or {})
             self.before(name, message)
             self.sent.append((name, message))
             self.allowed.append((name, type(message), seconds[name]))

@@ -133,7 +133,7 @@ def needed(plan: Plan, contract: RunContract) -> int:
     state = nbytes(plan.method.init_client(plan.task, plan.fed, 0))
     upload = sum(leaving.bytes for leaving in contract.leaves if leaving.kind == "tensor")
     model = 4 * plan.task.size
-    return 3 * (4 * max(state, model) + 2 * upload) + 3 * 5 * model + 2 * model + 10**8
+    return 3 * (4 * max(state, model) + 2 * upload) + 3 * 5 * model + 2 * model + machine.LOGS
 
 
 def check_device(account: Account, device: str) -> None:

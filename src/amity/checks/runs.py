@@ -125,4 +125,4 @@ def _needed(contract: RunContract) -> int:
     plan = planned(contract.options, contract.data, contract.invited).plan
     state = nbytes(plan.method.init_server(plan.task, plan.fed))
     uploads = len(contract.invited) * sum(one.bytes for one in contract.leaves if one.kind == "tensor")
-    return 3 * (max(state, uploads) + uploads) + 10**8
+    return 3 * (max(state, uploads) + uploads) + machine.LOGS

@@ -12,7 +12,8 @@
     Joined(name, size, group)               Done
     Finish                                  Done
 
-A silo that leaves answers with Left once what it has trained is settled, and to all that comes afterwards.
+A silo that leaves answers with Left once what it has trained is settled, and to all that comes afterwards. One that is
+referred to tensors of an earlier letter (`held.py`), and does not hold them any more, answers with Forgotten.
 
 Each is a value that names its run, its round and its silo, and each has one encoding, the same for every engine
 (`encoding.py`). What is not in a message's type cannot cross: no example, no prediction, no label scale, no
@@ -211,6 +212,14 @@ class Left(NamedTuple):
     silo: int
 
 
+class Forgotten(NamedTuple):
+    """The silo does not hold the tensors that a message refers to: it has to be sent them."""
+
+    run: str
+    round: int
+    silo: int
+
+
 class Failed(NamedTuple):
     """The silo could not do what it was asked, and why: something given to it, its code, or an upload that is none."""
 
@@ -222,7 +231,7 @@ class Failed(NamedTuple):
 
 
 Message = Summarise | Describe | Propose | Hello | Train | Commit | Measure | Keep | Joined | Finish
-Answer = Summarised | Described | Declined | Standing | Upload | Measured | Done | Left | Failed
+Answer = Summarised | Described | Declined | Standing | Upload | Measured | Done | Left | Forgotten | Failed
 
 
 def measured(run: str, round: int, silo: int, score: Score) -> Measured:

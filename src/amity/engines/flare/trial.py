@@ -97,13 +97,13 @@ class Trial:
         for name in list(self._processes):
             self.end(name)
 
-    def start(self, *names: str) -> None:
-        """Start the services of silos, or of the server (`server`)."""
+    def start(self, *names: str, watch: bool = False) -> None:
+        """Start the services of silos, or of the server (`server`); with their live pages where that is wanted."""
         for name in names:
             words = ["server", str(self.hub)] if name == "server" else ["silo", str(self.site(name))]
             with (self.folder / f"{name}.log").open("ab") as log:
                 self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "amity", "federation", *words],
+                    [sys.executable, "-m", "amity", "federation", *words, *(["--watch"] if watch else [])],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
