@@ -9,7 +9,6 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,11 @@ from amity.prepare import silos_of
 from amity.record import read
 from amity.result import Result
 
-RUN = Run("scaffold", data="digits", clients=3, rounds=3, epochs=800, engine="loop", model="mlp")
+RUN = Run("scaffold", data="digits", clients=3, rounds=4, epochs=800, engine="loop", model="mlp")
 """Turns of some seconds, which a strike can come into; a method for which a round too many shows in every model."""
 
 STRUCK = 2
-"""The round that a strike comes into: one is done, which must not be lost, and one is to follow."""
+"""The round that a strike comes into: one is done, which must not be lost, and others are to follow."""
 
 
 @cache
@@ -87,16 +86,6 @@ def the(word: str, among: Iterable[psutil.Process]) -> psutil.Process:
     """The one process with this word in its command line."""
     (found,) = [process for process in among if any(word in part for part in process.cmdline())]
     return found
-
-
-def at_rest(trial: Trial) -> bool:
-    """Whether no process of a run is left: those of the next one can be told from it."""
-    jobs = ("amity.site.worker", "runner_process", "worker_process")
-    for process in family(trial, "server", *trial.names):
-        with suppress(psutil.NoSuchProcess):
-            if any(word in part for part in process.cmdline() for word in jobs):
-                return False
-    return True
 
 
 def worker(trial: Trial, name: str) -> psutil.Process:
@@ -161,15 +150,10 @@ def events(run: HubRun) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run.folder / "record" / "events.jsonl").read_text().splitlines()]
 
 
-def check_ended(processes: Iterable[psutil.Process]) -> None:
-    """Require that none of these lives."""
-    alive = [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
-    assert not alive, [process.cmdline() for process in alive]
-
-
 def check_nothing_left(trial: Trial, processes: Iterable[psutil.Process]) -> None:
     """Require that none of these lives, and that nobody holds a lock."""
-    check_ended(processes)
+    alive = [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    assert not alive, [process.cmdline() for process in alive]
     for lock in trial.folder.rglob("lock"):
         assert not locked(lock), lock
 

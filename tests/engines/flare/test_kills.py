@@ -1,8 +1,7 @@
 """Processes that are killed or frozen in the middle of a round: the run comes out as if nothing had happened.
 
-Every test strikes a federation of three silos in round 2 of 3, and requires the models of a simulation that nobody has
-struck, and that each silo has trained each round once. Where only processes of a run are lost, the federation is the
-same for all tests: it has been struck before, and is none the worse for it.
+Every test strikes a federation of three silos in round 2 of 4, and requires the models of a simulation that nobody has
+struck, and that each silo has trained each round once. One strikes again in each round that follows.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -27,44 +25,32 @@ Strike = Callable[[Trial], None]
 
 @pytest.fixture
 def trial(tmp_path: Path) -> Iterator[Trial]:
-    with closing(tmp_path) as trial:
-        yield trial
-
-
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
-    with closing(tmp_path_factory.mktemp("lasting")) as trial:
-        yield trial
-
-
-@contextmanager
-def closing(folder: Path) -> Iterator[Trial]:
-    """A federation at work, of which nothing may be left."""
-    with strikes.trial_in(folder) as trial:
+    with strikes.trial_in(tmp_path) as trial:
         trial.start("server", *trial.names)
         yield trial
-        family = strikes.family(trial, "server", *trial.names)
-    strikes.check_nothing_left(trial, family)
 
 
-def struck(trial: Trial, strike: Strike, **terms: object) -> None:
-    """Strike in a round, and require that all comes out well."""
-    strikes.wait_until(lambda: strikes.at_rest(trial))
-    run = trial.submit(RUN, strike.__name__.replace("_", "-"), **terms)
-    strikes.in_round(run, STRUCK, "east")
-    before = strikes.family(trial, "server", *trial.names)
-    began = time.monotonic()
-    strike(trial)
-    assert run.status["round"] == STRUCK - 1, "the strike came after the round that it was meant for"
-    strikes.next_round(run, STRUCK)
-    print(f"{strike.__name__}: {time.monotonic() - began:.1f} s from the strike to the end of its round")
+def struck(trial: Trial, *each: Strike, **terms: object) -> None:
+    """Strike in a round, and in those that follow, and require that all comes out well."""
+    run = trial.submit(RUN, "struck", **terms)
+    before: set[psutil.Process] = set()
+    for number, strike in enumerate(each, STRUCK):
+        strikes.in_round(run, number, "east")
+        before |= set(strikes.family(trial, "server", *trial.names))
+        began = time.monotonic()
+        strike(trial)
+        assert run.status["round"] == number - 1, "the strike came after the round that it was meant for"
+        strikes.next_round(run, number)
+        print(f"{strike.__name__}: {time.monotonic() - began:.1f} s from the strike to the end of its round")
     status = trial.wait(run)
     strikes.check_as_if_nothing_happened(trial, run, status)
     told = [event["words"] for event in strikes.events(run) if event["what"] == "note"]
-    again = f"the run goes on after round {STRUCK - 1}"
-    assert len([words for words in told if words.startswith(again)]) == status["jobs"] - 1
-    strikes.wait_until(lambda: strikes.at_rest(trial))
-    strikes.check_ended(set(before) - set(strikes.family(trial, "server", *trial.names)))
+    again = [words for words in told if words.startswith("the run goes on after round ")]
+    rounds = {f"round {number - 1}" for number, _ in enumerate(each, STRUCK)}
+    assert len(again) == status["jobs"] - 1 and all(any(one in words for one in rounds) for words in again)
+    family = before | set(strikes.family(trial, "server", *trial.names))
+    trial.__exit__(None, None, None)
+    strikes.check_nothing_left(trial, family)
 
 
 def the_training_process(trial: Trial) -> None:
@@ -147,14 +133,13 @@ LONGER = (
 )
 
 
-@pytest.mark.parametrize("strike", QUICK)
-def test_a_process_is_killed(lasting: Trial, strike: Strike) -> None:
-    struck(lasting, strike)
+def test_a_process_of_the_run_is_killed_in_each_of_three_rounds(trial: Trial) -> None:
+    struck(trial, *QUICK)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strike", LONGER)
-def test_more_is_lost(trial: Trial, strike: Strike) -> None:
+@pytest.mark.parametrize("strike", (*QUICK, *LONGER))
+def test_one_strike_alone(trial: Trial, strike: Strike) -> None:
     struck(trial, strike)
 
 
