@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -11,14 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from amity.worth import consortium, judgement, paired
-from amity.worth.contents import Judgement
+from amity.metric import METRICS
+from amity.worth import consortium, judgement, paired, shares
+from amity.worth.contents import Judgement, Score
 from amity.worth.paired import Difference
+from amity.worth.shares import Answers
 
 Array = npt.NDArray[Any]
 
 BINS = ((2.0, 5.0), (5.0, 10.0), (10.0, 20.0), (20.0, 100.0))
-QUANTITIES = "quantities"
 SIZES = (25, 50, 100, 300, 1000)  # of test sets
 
 
@@ -32,21 +34,40 @@ class Case(NamedTuple):
     study: str
     federation: int
     method: str
-    seen: dict[int, Difference]  # on the first so many test examples
+    seen: dict[int, Difference]  # on the first so many test examples; a size at which nothing can be said is left out
     points: float  # on the hold-out
+    score: Score = "accuracy"
 
 
-def seen(first: Array, second: Array, truth: Array) -> dict[int, Difference]:
+def seen(first: Answers, second: Answers, score: Score) -> dict[int, Difference]:
     """Return the difference of two models on the first 25, 50, ... test examples."""
-    sizes = [n for n in SIZES if n <= len(first)]
-    return {n: _difference(first[:n], second[:n], truth[:n]) for n in sizes}
+    sizes = [n for n in SIZES if n <= len(first.truth)]
+    found = {n: difference(_first(first, n), _first(second, n), score) for n in sizes}
+    return {n: one for n, one in found.items() if not math.isnan(one.points)}
 
 
-def _difference(first: Array, second: Array, truth: Array) -> Difference:
-    if first.dtype == bool:
-        won, lost = int((first & ~second).sum()), int((~first & second).sum())
-        return _tango(won, lost, len(first))
-    return paired.of_squares(first, second, float(np.var(truth)))
+def _first(said: Answers, n: int) -> Answers:
+    shares = None if said.probabilities is None else said.probabilities[:n]
+    return Answers(said.truth[:n], said.predicted[:n], shares)
+
+
+def difference(first: Answers, second: Answers, score: Score) -> Difference:
+    """Return how much better the first of two models is, with its interval over these examples."""
+    if score == "accuracy":
+        one, other = (said.predicted == said.truth for said in (first, second))
+        return _tango(int((one & ~other).sum()), int((~one & other).sum()), len(one))
+    if score == "r2":
+        one, other = (said.predicted - said.truth for said in (first, second))
+        return paired.of_squares(one, other, float(np.var(first.truth)))
+    return shares.compared(score, first, second)[0]
+
+
+def points_of(first: Answers, second: Answers, score: Score) -> float:
+    """Return how much better the first of two models is, without an interval."""
+    if score != "r2":
+        return difference(first, second, score).points
+    one, other = (float(np.square(said.predicted - said.truth).mean()) for said in (first, second))
+    return 100 * (other - one) / float(np.var(first.truth))
 
 
 @cache
@@ -72,7 +93,7 @@ class Rate:
 
 def judged(case: Case, n: int, width: float | None = None) -> Judgement:
     """Return the verdict on the first n test examples, by the rule or with another width."""
-    own = judgement.TRAINING["r2" if case.study == QUANTITIES else "accuracy"]
+    own = judgement.TRAINING[case.score]
     return judgement.judged(judgement.widened(case.seen[n], own if width is None else width))[0]
 
 
@@ -83,7 +104,18 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Non
 
 
 def show(cases: Sequence[Case]) -> None:
-    """Print all tables."""
+    """Print all tables: those of accuracy and R2 together, which are the usual scores, then those of each other."""
+    for usual in (True, False):
+        groups: dict[str, list[Case]] = defaultdict(list)
+        for case in cases:
+            if METRICS[case.score].usual == usual:
+                groups["accuracy and R²" if usual else METRICS[case.score].title].append(case)
+        for title, found in groups.items():
+            print(f"\n## By {title}")
+            _show(found)
+
+
+def _show(cases: Sequence[Case]) -> None:
     null = [case for case in cases if case.kind in ("again", "copies")]
     _false(null)
     _false_by_width(null)
@@ -111,11 +143,11 @@ def _false(null: Sequence[Case]) -> None:
 def _false_by_width(null: Sequence[Case]) -> None:
     rates: dict[tuple[str, str, float], dict[int, Rate]] = defaultdict(lambda: defaultdict(Rate))
     for width, case in itertools.product(WIDTHS, null):
-        score = "R²" if case.study == QUANTITIES else "accuracy"
+        title = METRICS[case.score].title
         for n in case.seen:
             wrong = judged(case, n, width) != "no clear difference"
-            rates[score, case.kind, width][n].add(wrong)
-            rates[score, case.kind, width][0].add(wrong)
+            rates[title, case.kind, width][n].add(wrong)
+            rates[title, case.kind, width][0].add(wrong)
     table(
         "False verdicts by the points for training",
         ["score", "kind", "points", *(f"{n}" for n in SIZES), "all"],

@@ -7,6 +7,7 @@ with trial.network() as network:            their workers
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,9 +23,11 @@ from torch import Tensor
 
 import amity
 from amity import record
+from amity.contract import State
 from amity.data import Silos
 from amity.errors import LostWorker
 from amity.federation.encoding import decode
+from amity.federation.held import down_of, sha256
 from amity.federation.messages import Message
 from amity.federation.run_contract import DataForm, RunContract
 from amity.federation.transport import Away
@@ -63,6 +66,7 @@ class MemoryNetwork:
     allowed: list[tuple[str, type[Message], float]] = field(default_factory=list)  # seconds for an answer
     signs: dict[str, tuple[float, dict[str, Any]]] = field(default_factory=dict)
     stopped: bool = False
+    _brought: dict[str, State] = field(default_factory=dict)  # by the hash of a letter, for those that refer to it
 
     def __enter__(self) -> Self:
         return self
@@ -77,8 +81,9 @@ class MemoryNetwork:
         for name, content in list(letters.items()):  # the server forgets what is answered
             if self.stopped:
                 return
-            message = decode(content)
+            message = decode(content, self._brought.get)
             assert isinstance(message, Message)
+            self._brought.setdefault(sha256(content), down_of(message) or {})
             self.before(name, message)
             self.sent.append((name, message))
             self.allowed.append((name, type(message), seconds[name]))
@@ -181,6 +186,30 @@ class Pauses:
         assert self.count < 200, "the server waits for ever"
         if self.script:
             self.script.pop(0)()
+
+
+def killed(trial: Trial, network: MemoryNetwork, at: Callable[[str, Message], bool]) -> bool:
+    """Conduct a run whose server ends when it is about to send a letter; False where it comes to its end before."""
+
+    def end(name: str, message: Message) -> None:
+        if at(name, message):
+            raise Killed
+
+    network.before = end
+    try:
+        trial.conduct(network)
+    except Killed:
+        return True
+    finally:
+        network.before = delivered
+        gc.collect()  # with a process go the locks that it holds
+    return False
+
+
+def letter(number: int) -> Callable[[str, Message], bool]:
+    """Whether a letter is the one with this number."""
+    counted = iter(range(number + 1))
+    return lambda name, message: next(counted) == number
 
 
 def check_equal(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str) -> None:

@@ -27,7 +27,8 @@ from amity.federation.leaving import leaving
 from amity.federation.messages import Answer, Describe, Described, Message, Propose, Standing
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.proposal import proposal
-from amity.federation.run_contract import DataForm, Limits, RunContract, sign, to_json
+from amity.federation.run_contract import DataForm, Limits, RunContract
+from amity.federation.signed import Contract, sign, to_json
 from amity.resolve import Builds, resolve
 from amity.site.config import load_site
 
@@ -62,7 +63,7 @@ def contract_of(
     return RunContract(**{**base, **changes})
 
 
-def signed(contract: RunContract) -> str:
+def signed(contract: Contract) -> str:
     return to_json(sign(contract, ADMIN.key_pem, ADMIN.pem, SIGNED_AT))
 
 
@@ -83,7 +84,7 @@ def npz_site(root: Path, silo: Silo, lines: str = "") -> Path:
     return folder
 
 
-def approved(folder: Path, contract: RunContract) -> Path:
+def approved(folder: Path, contract: Contract) -> Path:
     """The same folder, where somebody has approved this contract."""
     site = load_site(folder)
     approve(site.state, contract, site.name, "somebody", datetime.now(UTC))

@@ -26,7 +26,7 @@ from amity.engines.flare.kits.consortium import Consortium
 from amity.federation.contract_rules import ELSEWHERE
 from amity.federation.policy import SiloPolicy
 from amity.federation.run_contract import Limits
-from amity.hub import board, run_file
+from amity.hub import board, run_data, run_file
 from amity.site.config import Site
 
 ROOT = Path(__file__).parents[1]
@@ -241,7 +241,7 @@ def test_every_key_of_a_file_has_its_line(heading: str, keys: list[str]) -> None
 
 def test_tables_of_a_run_file_are_explained() -> None:
     section = PAGE.partition("### `RUN.toml`")[2].partition("\n## ")[0]
-    for key in (*Limits._fields, *run_file.DATA_KEYS, *ELSEWHERE):
+    for key in (*Limits._fields, *run_data.KEYS, *ELSEWHERE):
         assert f"`{key}`" in section, key
     for number in Limits():
         assert f"({number})" in section

@@ -32,29 +32,31 @@ HEAVY = (
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
 OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process", "site"}
 OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "predicting", "tracking", "trials", "tuning"}
-OUTER |= {"watch", "worth"}
+OUTER |= {"watch", "worth", "data/schema"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #
-#     errors, metric, silo_data <- contract <- learn <- methods
+#     errors, metric, silo_data, abilities <- contract <- learn <- methods
 #                          contract <- learn <- federation <- engines
 #
 ALLOWED = {
     "errors": set(),
     "metric": {"errors"},
     "silo_data": set(),
-    "contract": {"errors", "silo_data"},
+    "abilities": set(),
+    "contract": {"abilities", "errors", "silo_data"},
     "config": {"errors", "metric"},
     "free_memory": {"errors"},
     "logs": {"errors"},
     "statistics": {"metric"},
-    "worth": {"statistics"},
+    "worth": {"statistics", "metric"},
     "learn": {"contract", "errors", "metric"},
     "methods": {"contract", "errors", "config", "learn"},
     "models": {"contract", "errors", "config"},
     "federation": {"contract", "errors", "config", "learn", "free_memory", "metric"},
     "engines": {"contract", "errors", "config", "learn", "free_memory", "federation"},
-    "data": {"contract", "errors", "config", "learn", "free_memory"},
+    "data": {"contract", "errors", "config", "learn", "free_memory", "data/schema"},
+    "data/schema": {"contract", "errors"},
 }
 FORBIDDEN = {
     "methods": {"engines", "federation"} | OUTER,
@@ -62,8 +64,8 @@ FORBIDDEN = {
     "engines": {"methods"} | OUTER,
     "hub": {"engines", "engines/flare", "data", "cli", "api", "running", "watch"},
     "site": {"engines/flare", "hub", "cli", "watch"},
-    "record": {"methods", "engines", "data", "cli", "api", "running", "watch"},
-    "report": {"methods", "engines", "data", "cli", "api", "running", "watch"},
+    "record": {"methods", "engines", "data", "data/schema", "cli", "api", "running", "watch"},
+    "report": {"methods", "engines", "data", "data/schema", "cli", "api", "running", "watch"},
     "watch": {"engines/flare", "cli", "api", "running"},  # it reads what others have written, and starts nothing
 }
 MEETING_PLACES = {"api", "prepare", "resolve", "running", "silo_process"}  # where methods, federation and engines meet
@@ -74,6 +76,8 @@ MEETING_PLACES |= {"testing"}  # puts methods to their laws over every engine
 FEDERATION_COMMANDS = "cli/federation/"  # set up and run the engine between organisations
 
 FLARE = "engines/flare"
+SCHEMA = "data/schema"
+APART = (FLARE, SCHEMA)  # folders that are parts of their own
 
 SILO_SIDE = {"federation/silo.py", "federation/stored_silo.py", "federation/hosting.py", "federation/secrets.py"}
 SERVER_SIDE = {
@@ -90,10 +94,12 @@ SERVER_SIDE = {
 def part_of(file: Path) -> str:
     """The part of Amity a file belongs to: a module of the package, or a folder with all its files.
 
-    The engine between organisations is a part of its own: it also starts what runs at either end of it.
+    The engine between organisations is a part of its own: it also starts what runs at either end of it. So is the
+    meaning of columns: a server merges what silos say of theirs, and knows nothing else of data.
     """
     parts = file.relative_to(ROOT).parts
-    return FLARE if parts[:2] == ("engines", "flare") else parts[0].removesuffix(".py")
+    folder = "/".join(parts[:2])
+    return folder if folder in APART else parts[0].removesuffix(".py")
 
 
 def label(file: Path) -> str:
@@ -139,8 +145,8 @@ def parts_known_to(file: Path) -> set[str]:
     known = set()
     for name in imports_of(file):
         top, *rest = name.split(".")
-        if rest[:2] == ["engines", "flare"]:
-            known.add(FLARE)
+        if top == "amity" and "/".join(rest[:2]) in APART:
+            known.add("/".join(rest[:2]))
         elif top == "amity":
             inside = rest and any((ROOT / f"{rest[0]}{suffix}").exists() for suffix in ("", ".py"))
             known.add(rest[0] if inside else "amity")

@@ -18,11 +18,13 @@ from sklearn import metrics as reference
 import amity
 from amity.contract import InputError
 from amity.data import Silos
-from amity.metric import METRICS
+from amity.metric import METRICS, MetricWord
+from amity.predicting.facts import facts_of
 from amity.prepare import prepare
 from amity.record import scores_of
 from amity.report.table import headings, p_values, rows
-from amity.site.results import train_alone
+from amity.site.results import train_alone, write_verdict
+from amity.site.verdict import Verdict
 
 
 def outputs(result: amity.Result, name: str, x: np.ndarray) -> np.ndarray:
@@ -278,3 +280,43 @@ def test_balanced_weights_find_a_rare_class(seed: int) -> None:
     )
     assert plain < 56  # nearly all are called common
     assert weighted == pytest.approx(69.1, abs=4)  # the normal distribution's value at 1/2
+
+
+# Verdicts at a silo of its own
+
+
+@pytest.mark.parametrize("word", ["balanced", "auroc", "f1"])
+def test_a_silo_judges_by_the_runs_metric(word: MetricWord, tmp_path: Path) -> None:
+    run = quick("separate", metric=word, model="mlr", rounds=1)
+    found = judged_at_a_silo(run, own(), tmp_path)
+    assert found["score"] == run_score(word) and METRICS[run_score(word)].title in (tmp_path / "report.md").read_text()
+    assert found["difference"] == pytest.approx((found["personal"] or 0) - (found["alone"] or 0), abs=1e-3)
+
+
+def test_a_silo_judges_errors_by_percent(tmp_path: Path) -> None:
+    found = judged_at_a_silo(quick("separate", metric="rmse", model="mlr", rounds=1), quantities(), tmp_path)
+    assert found["personal"] and found["alone"] and found["score"] == "rmse"
+    assert found["difference"] == pytest.approx(100 * (1 - found["personal"] / found["alone"]), abs=1e-3)
+    page = (tmp_path / "report.md").read_text()
+    assert f"{found['difference']:+.2f} % (" in page and f"{found['alone']:.4g} |" in page
+
+
+def test_a_silo_with_one_class_says_that_nothing_can_be_compared(tmp_path: Path) -> None:
+    x, y, _, _ = OWN["north"]
+    silos = own(north=(x, y, x[y == 0], y[y == 0]))
+    found = judged_at_a_silo(quick("separate", metric="auroc", rounds=1), silos, tmp_path)
+    assert found["judgement"] == "cannot be compared" and "of one class, for which AUROC is undefined" in found["words"]
+
+
+def run_score(word: str) -> str:
+    return {"balanced": "balanced_accuracy", "f1": "macro_f1"}.get(word, word)
+
+
+def judged_at_a_silo(run: amity.Run, silos: Silos, folder: Path) -> Verdict:
+    """Compare an untrained model with one that was trained, at the first silo."""
+    ready = prepare(run, silos)
+    task, silo = ready.plan.task, ready.silos.silos[0]
+    trained = train_alone(ready.plan, 0, silo, run.rounds, folder / "alone")
+    first = train_alone(ready.plan, 0, silo, 0, folder / "first").model
+    facts = facts_of(ready.silos, silo, task, method="fedavg", model="mlr", round=1)
+    return write_verdict(folder, {**facts, "run": "r", "contract": "c"}, task, silo, first, trained, 1)

@@ -87,7 +87,7 @@ def test_what_is_delivered_is_chosen_without_test_data(method: str, tmp_path: Pa
     rate = (
         0.1 if method in ("pfedme", "psgd-moreau") else 0.6
     )  # their pulls diverge at such rates, and they refuse them
-    run = quick(method, rounds=6, epochs=1, val_fraction=0.25, lr=rate)
+    run = quick(method, rounds=6, epochs=1, val_fraction=0.25, lr=rate, ending="none")
     result = amity.run(run, own(), model=linear, out=tmp_path / "run")
     values = known(line["val"] for line in result.lines)
     chosen = result.lines[values.index(max(values))]

@@ -165,6 +165,8 @@ def compare(
     if alone and ALONE not in names and not set(names) <= set(REFERENCES):
         runs = [*runs, alone_of(runs[0])]
     target = _path(out)
+    if target is not None and how.get("force"):
+        record.refuse_stale_alone(target, [one.method for one in runs])
     each: list[int | None] = [None] if seeds is None else list(checked_seeds(seeds))
     jobs = []
     for seed in each:
@@ -213,6 +215,7 @@ def run_each(
     Whatever is wrong with any run of a seed is said before its first one begins.
     """
     shows = shows or Shows()
+    places = {job.out for job in jobs if job.out is not None}
     if resume and force:
         raise InputError("--resume continues a run, --force replaces it: give one of them")
     if not resume:
@@ -230,6 +233,8 @@ def run_each(
                     check_target(prepared, job.out)
             shows.prepared(ready)
             for job, prepared in zip(of_seed, ready, strict=True):
+                if force and job.out is not None and (gone := record.remove_stale_alone(job.out, places)):
+                    note(f"the older run in {gone} was removed: it does not belong to the run that replaces the other")
                 try:
                     with nullcontext(listen) if shows.watch is None else shows.watch(prepared) as listener:
                         result = run_prepared(

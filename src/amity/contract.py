@@ -12,11 +12,20 @@ a checkpoint, loading it is a resume, comparing it is a test.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Generator, Tensor
 
+from amity.abilities import Choosing as Choosing  # what only some methods have
+from amity.abilities import Clouded as Clouded
+from amity.abilities import DeclaresUploads as DeclaresUploads
+from amity.abilities import Grows as Grows
+from amity.abilities import Particular as Particular
+from amity.abilities import ProposesEnding as ProposesEnding
+from amity.abilities import Relational as Relational
+from amity.abilities import Starts as Starts
+from amity.abilities import Validating as Validating
 from amity.errors import InputError as InputError  # part of the contract, defined where no torch is needed
 from amity.silo_data import Data as Data  # so are these, which stand apart since they know nothing of methods
 from amity.silo_data import Scale as Scale
@@ -199,86 +208,6 @@ class Method(Protocol):
 
         `turn` is the client's turn of the round to come, so that fine-tuning sees the batches of that round.
         """
-
-
-@runtime_checkable
-class Relational(Protocol):
-    """A method whose clients learn their own weights of the others, and keep them."""
-
-    def relations(self, client: State) -> Tensor:
-        """[m] what this client thinks of the others; read for pictures in a simulation, never uploaded."""
-
-
-@runtime_checkable
-class Clouded(Protocol):
-    """A method whose server sends each client a model of its own: a second model that the client ends up with."""
-
-    def cloud_model(self, down: State) -> Model:
-        """The model in what this client was sent: what it then trains from, or towards."""
-
-
-@runtime_checkable
-class Choosing(Protocol):
-    """A method whose clients choose which model they hold."""
-
-    def holds(self, client: State) -> str:
-        """Which one this client holds now, in a word for the record."""
-
-
-@runtime_checkable
-class Validating(Protocol):
-    """A method that looks at validation data."""
-
-    @property
-    def validation(self) -> float:
-        """The share of its training data that a silo sets aside, unless the run says otherwise."""
-
-
-@runtime_checkable
-class ProposesEnding(Protocol):
-    """A method that is meant to be used with an ending (`methods/ended.py`), unless the run says otherwise."""
-
-    @property
-    def ending(self) -> Literal["auto"]:
-        """How long silos go on alone after the last round."""
-
-
-@runtime_checkable
-class Starts(Protocol):
-    """A method with several models from which a silo may go on alone after the last round."""
-
-    def starts(self, task: Task, client: State, down: State | None, turn: Turn) -> list[Model]:
-        """These models. The silo ends all of them, and keeps the one that does best on its held-out examples."""
-
-
-@runtime_checkable
-class DeclaresUploads(Protocol):
-    """A method that says beforehand what its uploads are. Every method of Amity does."""
-
-    def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds | None:
-        """What a client's answer to this download must be; None where a method that is wrapped does not say.
-
-        The server admits nothing else. It follows from what the server knows, never from an upload.
-        """
-
-
-@runtime_checkable
-class Grows(Protocol):
-    """A method whose states need more than the general rule when silos join."""
-
-    def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
-        """The server's state, of which the general rule has made this."""
-
-    def grow_client(self, task: Task, before: Federation, after: Federation, client: int, state: State) -> State:
-        """The state of a silo that was there before, of which the general rule has made this."""
-
-
-@runtime_checkable
-class Particular(Protocol):
-    """A method whose equations do not allow every solver."""
-
-    def accept(self, solver: Solver) -> None:
-        """Raise InputError for a rate, momentum or the like that would turn it into another method."""
 
 
 def model_of(state: State) -> Model:

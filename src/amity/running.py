@@ -82,7 +82,7 @@ def run_prepared(
                 _exported(task, mixed),
                 scores,
                 model_facts=facts if log.keep else None,
-                outcomes=outcomes(task, silos.silos, named) if log.keep else None,
+                outcomes=outcomes(task, silos.silos, named) if log.keep or not task.metric.usual else None,
             )
         there = record.read(path)
         if not log.keep:

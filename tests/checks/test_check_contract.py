@@ -18,7 +18,8 @@ from amity.checks.findings import Account, Finding
 from amity.engines.flare.kits import signing_key
 from amity.engines.flare.kits.certificates import key_pem, load_key
 from amity.federation.approvals import approve
-from amity.federation.run_contract import RunContract, sign, to_json
+from amity.federation.run_contract import RunContract
+from amity.federation.signed import sign, to_json
 from amity.hub.run_file import contract_of_file, planned
 
 DRAFT = """\

@@ -21,7 +21,7 @@ from amity.checks.findings import Account, Finding
 from amity.checks.runs import check_runs
 from amity.engines.flare.kits import signing_key
 from amity.engines.flare.kits.members import remove
-from amity.federation.run_contract import sign
+from amity.federation.signed import sign
 from amity.hub.run_file import contract_of_file
 from amity.hub.runs import HubRun, add_run
 

@@ -262,6 +262,18 @@ def test_little_room(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert account.findings[0].grade == "FAIL" and "the run needs about 200.0 MB" in account.findings[0].found
 
 
+def test_a_disk_without_room_for_any_run_fails(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for free, grade in ((37_000, "FAIL"), (10**8 - 1, "FAIL"), (10**8, "WARN"), (10**10, "PASS")):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        account = Account()
+        machine.check_disk(account, place)
+        (found,) = account.findings
+        assert found.grade == grade
+        if free == 37_000:
+            assert "37.0 kB free" in found.found and "any run needs about 100.0 MB" in found.found
+            assert "make room for 100.0 MB" in found.remedy
+
+
 @pytest.mark.parametrize(("package", "version"), [("nvflare", "missing"), ("nvflare", "2.8.1"), ("torch", "missing")])
 def test_what_is_not_installed(place: Path, monkeypatch: pytest.MonkeyPatch, package: str, version: str) -> None:
     known = machine.installed

@@ -9,6 +9,7 @@ import pytest
 from cli import commands
 from cli.commands import TINY, Amity, config, lines, models, refused, summary, tree, worked
 
+from amity.record import remove_stale_alone
 from amity.record.shapes import fits, shape_of
 from amity.report.contents import View
 
@@ -21,6 +22,10 @@ def test_a_run_has_every_silo_alone_inside_it(amity: Amity, tmp_path: Path) -> N
     (worth,) = content["worth"]
     assert worth["method"] == "fedamp" and len(worth["silos"]) == 3
     assert worth["words"] in said.out and worth["chance"] in said.out
+    assert (
+        said.out.index(worth["words"]) < said.out.index("silo-00") < said.out.index("Delivered %")
+    )  # the answer first
+    assert said.out.startswith(worth["words"]) and said.out.rstrip().splitlines()[-1] == "report: both/report.html"
     rows = [line for line in said.out.splitlines() if line.split()[:1] and line.split()[0].startswith("silo-0")]
     assert len(rows) == 3 and all(verdict["words"] in row for verdict, row in zip(worth["silos"], rows, strict=True))
     # It is the run that one gets by itself.
@@ -75,6 +80,37 @@ def test_it_is_resumed_and_replaced_with_the_run(amity: Amity, tmp_path: Path) -
     refused(amity("run", "fedavg", *TINY, "--alone", "--out", "a"), "already holds a run")
     worked(amity("run", "fedavg", *TINY, "--alone", "--out", "a", "--force"))
     assert len(lines(tmp_path / "a")) == 2 == len(lines(tmp_path / "a" / "alone"))
+
+
+def test_a_run_that_is_replaced_without_it_leaves_no_older_one(amity: Amity, tmp_path: Path) -> None:
+    """A verdict is never made from a run alone that belongs to another run."""
+    worked(amity("run", "fedavg", *TINY, "--alone", "--out", "a"))
+    said = amity("run", "fedavg", *TINY, "--no-alone", "--epochs", "1", "--out", "a", "--force")
+    worked(said)
+    assert not (tmp_path / "a" / "alone").exists() and not (tmp_path / "a" / "results.json").exists()
+    assert "a/alone was removed" in said.err
+    worked(amity("report", "a", "--out", "r.html", "--json", "view.json"))
+    view = json.loads((tmp_path / "view.json").read_text())
+    assert view["worth"] == [] and "--no-alone" in view["why_no_worth"]
+
+
+def test_seeds_that_are_replaced_without_it_leave_none_either(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        for place in (tmp_path / f"seed-{seed}", tmp_path / "alone" / f"seed-{seed}"):
+            place.mkdir(parents=True)
+            (place / "config.toml").touch()
+    both = [tmp_path / f"seed-{seed}" for seed in (0, 1)]
+    assert remove_stale_alone(both[0], [tmp_path / "alone" / "seed-0"]) is None
+    assert [remove_stale_alone(path, both) is not None for path in both] == [True, True]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-0", "seed-1"]
+
+
+def test_a_comparison_refuses_an_older_run_alone_that_would_stay(amity: Amity, tmp_path: Path) -> None:
+    worked(amity("run", "separate", *TINY, "--out", "c/separate"))
+    before = tree(tmp_path)
+    words = "c/separate holds an older run"
+    refused(amity("compare", "fedavg", "pfedatt", *TINY, "--no-alone", "--out", "c", "--force"), words)
+    assert tree(tmp_path) == before
 
 
 def test_a_directory_that_is_taken_is_seen_before_anything_begins(amity: Amity, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from amity.engines.flare.kits.hub import make_hub
 from amity.engines.flare.kits.places import signing_key
 from amity.federation.approvals import offer, read_approvals
 from amity.federation.audit import Audit, entries, verify
-from amity.federation.run_contract import RunContract, sign, to_json
+from amity.federation.run_contract import RunContract
+from amity.federation.signed import sign, to_json
 
 TODAY = datetime.now(UTC)
 DATES: dict[str, Any] = {"begins": TODAY - timedelta(days=1), "ends": TODAY + timedelta(days=1)}

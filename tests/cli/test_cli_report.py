@@ -77,3 +77,7 @@ def test_a_report_with_every_figure_as_a_file(amity: Amity, tmp_path: Path, fini
         assert {f"{name}.csv", f"{name}.png", f"{name}.pdf"} <= files
     assert f"figures: {len(files)} files in pictures" in said.out
     refused(amity("report", finished, "--figures", "report.html"), "figures go into a directory")
+    before = tree(tmp_path)
+    for bad in ("report.html/inside", "x" * 300, "/proc/figures"):  # below a file, too long, on a system that has none
+        refused(amity("report", finished, "--out", "other.html", "--figures", bad), "cannot write figures to")
+    assert tree(tmp_path) == before

@@ -145,7 +145,8 @@ def test_no_more_tensors_are_alive_than_was_said(name: str, monkeypatch: pytest.
     found = estimate(plan, at, engine="loop", workers=1)
     assert found is not None
     waiting = report.bytes_up // len(report.took_part)  # an upload that no longer waits
-    assert 0.5 * (found.total - waiting) < most <= found.total
+    # Nobody is at work, so layers' outputs are not there: a third of the total where silos keep nothing.
+    assert 0.45 * (found.total - waiting) < most <= found.total
 
 
 # What is refused

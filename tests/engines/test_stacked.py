@@ -44,7 +44,8 @@ from amity.testing.cases import Case
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
-ONE_BY_ONE = {"apple", "fedfomo"}  # one writes into a row of its own, the other mixes at the client
+# They write into a row of their own, mix at the client, and stop when losses rest.
+ONE_BY_ONE = {"apple", "fedfomo", "fedala"}
 BY_SIZES = {"twin"}  # leaves examples out of its turns: together only where silos have equally many
 
 EQUAL = [silo(f"silo-{i}", 12, i % 2) for i in range(5)]

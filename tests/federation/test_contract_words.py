@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from signed_contracts import CONTRACT, contracts, with_run
+from table_silos import asked
 
+from amity.data.schema.summary import LEAST, MOST, VERSION
 from amity.federation.contract_words import bytes_in_total, bytes_per_round, in_words, size
-from amity.federation.run_contract import DataForm, Limits, RunContract
+from amity.federation.run_contract import DataForm, Limits, RunContract, schema_hash
+from amity.federation.schema_contract import FEWEST
 
 
 def test_what_a_silo_agrees_to_is_all_there() -> None:
@@ -42,6 +45,36 @@ def test_other_contracts_are_told_otherwise() -> None:
     assert "1x28x28, labels: 20 classes (c0, c1," in in_words(many) and "c11 and 8 more)" in in_words(many)
     assert "labels: quantities" in in_words(replace(CONTRACT, data=DataForm((3,), None)))
     assert "privacy: epsilon = 3.0" in in_words(replace(CONTRACT, privacy={"epsilon": 3.0}))
+
+
+def test_what_a_summary_tells_is_all_there() -> None:
+    contract = asked(("aurora", "borea"), least_count=8)
+    words = in_words(contract)
+    for needed in (
+        "schema trial-schema of the consortium trial-consortium",
+        contract.hash(),
+        "invited: 2 silos: aurora, borea",
+        "No model is",
+        "tables whose column 'diagnosis' has the labels: 2 classes (ill, well)",
+        "by mean and deviation over all silos",
+        "seed 2, 20% of them for testing",
+        "the mean of its numbers and the sum of their squared deviations",
+        "words and codes that at least 8 rows share, each with its number of rows, 50 at most",
+        "of numbers, or words, that fewer than 8 rows of a column have nothing is told",
+        "never a row, a rarer word, a smallest or largest number, a label",
+    ):
+        assert needed in words
+    assert f", {MOST} at most" in words and contract.summary == VERSION and FEWEST == LEAST
+
+
+def test_a_run_by_a_schema_says_which() -> None:
+    columns = [{"name": "age", "kind": "number"}, {"name": "sex", "kind": "category", "categories": ["f", "m"]}]
+    schema = {"version": 1, "label": "ill", "columns": columns}
+    coded = replace(CONTRACT, data=DataForm((3,), ("ill", "well"), ("age", "sex=f", "sex=m"), schema))
+    words = in_words(coded)
+    assert f"tables are coded by the schema {schema_hash(schema)}: columns of kind 1 number, 1 category" in words
+    assert "    sex: f, m" in words
+    assert coded.hash() != replace(CONTRACT, data=coded.data._replace(schema=None)).hash()
 
 
 @given(contract=contracts())

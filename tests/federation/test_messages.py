@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from small import same
 
 from amity.errors import RefusedUpload
-from amity.federation.encoding import KINDS, LONGEST_HEADER, MAGIC, decode, encode
+from amity.federation.encoding import KINDS, LONGEST_HEADER, MAGIC, decode, digest, encode
 from amity.federation.messages import (
     VERDICTS,
     Answer,
@@ -25,6 +25,7 @@ from amity.federation.messages import (
     Done,
     Failed,
     Finish,
+    Forgotten,
     Hello,
     Joined,
     Keep,
@@ -34,6 +35,8 @@ from amity.federation.messages import (
     Message,
     Propose,
     Standing,
+    Summarise,
+    Summarised,
     Train,
     Upload,
 )
@@ -57,6 +60,8 @@ numbers = st.floats(allow_nan=True, allow_infinity=True)
 maybe = st.none() | numbers
 head = (names, whole, whole)
 MESSAGES = {
+    Summarise: st.builds(Summarise, *head, names),
+    Summarised: st.builds(Summarised, *head, names),
     Describe: st.builds(Describe, *head, names),
     Described: st.builds(Described, *head, names),
     Propose: st.builds(Propose, *head, names),
@@ -75,6 +80,7 @@ MESSAGES = {
     Done: st.builds(Done, *head),
     Declined: st.builds(Declined, *head, names),
     Left: st.builds(Left, *head),
+    Forgotten: st.builds(Forgotten, *head),
     Failed: st.builds(Failed, *head, st.sampled_from(["input", "code", "upload"]), names),
 }
 messages = st.one_of(*MESSAGES.values())
@@ -93,6 +99,12 @@ def alike(one: Any, other: Any) -> bool:
 
 def test_every_kind_is_tried() -> None:
     assert set(MESSAGES) == set(KINDS.values()) == {*get_args(Message), *get_args(Answer)}
+
+
+@given(messages, messages)
+def test_messages_have_the_same_digest_if_they_are_the_same(one: Any, other: Any) -> None:
+    assert digest(one) == digest(decode(encode(one)))
+    assert (digest(one) == digest(other)) == (encode(one) == encode(other))
 
 
 @given(messages)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from signed_contracts import CONTRACT, contracts, with_run
+from table_silos import asked
 
 from amity.errors import InputError
 from amity.federation.approvals import Approval
@@ -169,9 +170,30 @@ def test_the_table_of_a_silo_toml() -> None:
         "metrics": "any",
         "wire": ["float32"],
         "approve": "standing",
+        "summaries": "never",
+        "least_count": 10,
     }
     assert table.keys() == {field.name for field in fields(SiloPolicy)}
-    assert policy_of(table) == SiloPolicy(("fedamp",), 100, 5, 3, 2, 0.5, "any", ("float32",), "standing")
+    assert policy_of(table) == SiloPolicy(("fedamp",), 100, 5, 3, 2, 0.5, "any", ("float32",), "standing", "never", 10)
+
+
+def test_summaries_are_a_matter_of_their_own() -> None:
+    """Who lets runs begin without being asked has not agreed to summaries of columns by that."""
+    contract = asked(("aurora", "borea"), least_count=8)
+    by_hand = decide(contract, SiloPolicy(approve="standing"), [], silo="aurora")
+    assert by_hand.reasons == (
+        "nobody here has approved it by hand: amity federation approve trial-schema --site SITE",
+    )
+    assert decide(contract, SiloPolicy(summaries="standing"), [], silo="aurora").approved
+    given = [Approval(contract.hash(), contract.name, "aurora", "ada", "2026-03-01T12:00:00+00:00")]
+    assert decide(contract, SiloPolicy(), given, silo="aurora").by == "ada"
+    strict = SiloPolicy(summaries="never", least_count=10, least_invited=3)
+    assert decide(contract, strict, given, silo="dune").reasons[:4] == (
+        "dune is not among those invited",
+        "summaries is never, it asks for one of this silo's columns",
+        "least_invited is 3, it has 2",
+        "least_count is 10, it has 8",
+    )
 
 
 def test_all_that_is_wrong_with_a_table_is_said_at_once() -> None:

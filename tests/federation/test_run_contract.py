@@ -16,18 +16,8 @@ from hypothesis import strategies as st
 from signed_contracts import CONTRACT, NOW, Holder, certified, contracts, with_run
 
 from amity.errors import InputError
-from amity.federation.run_contract import (
-    LONGEST,
-    DataForm,
-    Limits,
-    RefusedContract,
-    RunContract,
-    Signed,
-    from_json,
-    sign,
-    to_json,
-    verify,
-)
+from amity.federation.run_contract import DataForm, Limits, RefusedContract, RunContract
+from amity.federation.signed import LONGEST, Signed, from_json, sign, to_json, verify
 
 ROOT = certified("north")
 ADMIN = certified("ada@north", ROOT, role="project_admin")
@@ -126,7 +116,7 @@ def test_missing_and_unknown_keys_are_refused(key: str) -> None:
         (SIGNED.replace("50.0", "9" * 5000), "cannot be read"),
         (SIGNED.replace('"quorum":2', '"quorum":2,"quorum":2'), "'quorum' comes twice"),
         ("[" * 5000, "cannot be read"),
-        ("[" * 9 + "]" * 9, "nested too deeply"),
+        ("[" * 11 + "]" * 11, "nested too deeply"),
         (SIGNED[:-1], "it is no JSON"),
         (SIGNED + " " * LONGEST, "characters, more than"),
         ("", "it is no JSON"),
@@ -252,8 +242,8 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
 def test_contracts_need_no_cryptography_to_be_read() -> None:
     program = (
         "import sys\n"
-        "from amity.federation import run_contract, policy, approvals, audit, contract_words\n"
-        "run_contract.from_json(sys.stdin.read()).contract.hash()\n"
+        "from amity.federation import signed, policy, approvals, audit, contract_words\n"
+        "signed.from_json(sys.stdin.read()).contract.hash()\n"
         "print(*sorted({'cryptography', 'torch', 'nvflare'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], input=SIGNED, capture_output=True, text=True)

@@ -41,4 +41,5 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
     clock = SimpleNamespace(sleep=pauses.sleep, monotonic=lambda: time.monotonic() + pauses.now, time=time.time)
     monkeypatch.setattr("amity.hub.conduct.time", clock)
     monkeypatch.setattr("amity.hub.gathering.time", clock)
+    monkeypatch.setattr("amity.hub.agreeing.time", clock)
     return pauses

@@ -20,7 +20,6 @@ from amity.federation.resume import begin
 from amity.federation.stored_server import Roster, StoredServer
 from amity.hub import requests
 from amity.hub.conduct import planned
-from amity.hub.runs import run_of
 from amity.resolve import resolve
 from amity.site.data import prepared
 from amity.site.model_file import read_facts
@@ -209,10 +208,9 @@ def test_a_newcomer_gets_a_model_where_an_earlier_round_is_delivered(tmp_path: P
 
 def test_the_plan_follows_from_the_founders(tmp_path: Path) -> None:
     trial = joining(tmp_path, "apple")
-    run = run_of(trial.hub, "trial")
     members = tuple(member_of(_silo(trial, name), DIGITS.classes) for name in trial.names)
-    first, plan = planned(run.contract, Roster(members[:3], members[3:]))
-    alone, _ = planned(run.contract, Roster(members[:3], ()))
+    first, plan = planned(trial.contract, Roster(members[:3], members[3:]))
+    alone, _ = planned(trial.contract, Roster(members[:3], ()))
     assert first == alone and first.clients == 4 and plan.fed.clients == 4
 
 

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from networks import Killed, MemoryNetwork, Trial, delivered, trial_of
+from networks import Killed, Trial, killed, letter, trial_of
 
 import amity
-from amity.federation.messages import Message, Train
+from amity.federation.messages import Train
 from amity.hub.board import Board
 from amity.hub.recording import Journal
 
 KEYS = ("accuracy", "took_part", "dropped", "bytes_up", "bytes_down", "bytes_eval", "epochs", "warnings")
 
 Turns = Counter[tuple[str, int]]
-
-
-def killed(trial: Trial, network: MemoryNetwork, at: Callable[[str, Message], bool]) -> bool:
-    """Conduct a run whose server ends when it is about to send a letter; False where it comes to its end before."""
-
-    def end(name: str, message: Message) -> None:
-        if at(name, message):
-            raise Killed
-
-    network.before = end
-    try:
-        trial.conduct(network)
-    except Killed:
-        return True
-    finally:
-        network.before = delivered
-        gc.collect()  # with a process go the locks that it holds
-    return False
-
-
-def letter(number: int) -> Callable[[str, Message], bool]:
-    """Whether a letter is the one with this number."""
-    counted = iter(range(number + 1))
-    return lambda name, message: next(counted) == number
 
 
 def check_whole(trial: Trial, wanted: amity.Result, turns: Turns) -> None:

@@ -14,8 +14,9 @@ from amity.config.run import Run
 from amity.errors import InputError
 from amity.federation.contract_rules import ELSEWHERE
 from amity.federation.plan import Member, layout_of
-from amity.federation.run_contract import DataForm, Limits, RunContract, Signed, from_json, to_json
-from amity.hub.run_file import contract_of_file, model_of, planned
+from amity.federation.run_contract import DataForm, Limits, RunContract
+from amity.federation.signed import Signed, any_from_json, from_json, to_json
+from amity.hub.run_file import contract_of_file, model_of, planned, schema_contract_of_file
 from amity.resolve import resolve
 
 MEMBERS = ("aurora", "borea", "cirrus")
@@ -46,7 +47,8 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
     assert contract.invited == MEMBERS and contract.policy == "wait" and contract.quorum == 3
     assert contract.limits == Limits() and contract.wire == "float32" and contract.consortium == "north"
     assert contract.data == DataForm((4,), ("0", "1", "2"))
-    assert contract.options == Run("fedamp", model="mlp") and contract.least_rounds == contract.options.rounds
+    assert contract.options == Run("fedamp", model="mlp", ending="none", safe=True)
+    assert contract.least_rounds == contract.options.rounds
 
 
 def test_everything_can_be_said(tmp_path: Path) -> None:
@@ -59,13 +61,17 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         "wire": "bfloat16",
         "limits": {"turn": 60, "absence": 7200, "failures": 2},
         "data": {"features": ["age", "pulse"], "labels": "quantities"},
-        "run": {"method": "fedamp", "rounds": 7, "epochs": 2, "seed": 5, "set": {"sigma": 50.0}, "model": "mlr"},
+        "run": {
+            **{"method": "fedamp", "rounds": 7, "epochs": 2, "seed": 5, "model": "mlr", "ending": 4, "safe": False},
+            "set": {"sigma": 50.0},
+        },
     }
     contract = contract_of(tmp_path, table)
     assert contract.invited == ("cirrus", "aurora") and (contract.policy, contract.quorum) == ("quorum", 1)
     assert contract.least_rounds == 3 and contract.wire == "bfloat16" and contract.limits == Limits(60, 7200, 2)
     assert contract.data == DataForm((2,), None, ("age", "pulse"))
-    assert contract.options == Run("fedamp", rounds=7, epochs=2, seed=5, model="mlr", settings={"sigma": 50.0})
+    options: dict[str, Any] = {"rounds": 7, "epochs": 2, "seed": 5, "model": "mlr", "ending": 4}
+    assert contract.options == Run("fedamp", **options, settings={"sigma": 50.0})
     leaves = {one.name: one for one in contract.leaves}
     assert leaves["params"].bytes == 2 * 3  # two weights and a bias, as bfloat16
     assert "r2" in leaves and "accuracy" not in leaves
@@ -114,6 +120,8 @@ def test_every_option_is_either_taken_or_refused_with_a_reason(tmp_path: Path) -
         "optimizer": "sgd",
         "momentum": 0.5,
         "val_fraction": 0.1,
+        "ending": "auto",
+        "safe": True,
         "metric": "balanced",
         "class_weights": "balanced",
         "evaluate_every": 2,
@@ -232,3 +240,77 @@ def test_what_is_no_toml_is_told(tmp_path: Path) -> None:
         contract_of_file(tmp_path / "RUN.toml", "north", MEMBERS)
     with pytest.raises(InputError, match="cannot be read"):
         contract_of_file(tmp_path / "other.toml", "north", MEMBERS)
+
+
+SCHEMA = """
+version = 1
+label = "diagnosis"
+[[columns]]
+name = "age"
+kind = "number"
+centre = 50.0
+scale = 10.0
+[[columns]]
+name = "sex"
+kind = "category"
+categories = ["f", "m"]
+"""
+
+
+def test_a_schema_is_part_of_the_contract_in_full(tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    table = {**SMALLEST, "data": {"schema": "schema.toml", "labels": ["ill", "well"]}}
+    contract = contract_of(tmp_path, table)
+    assert contract.data.features == ("age", "sex=f", "sex=m") and contract.data.shape == (3,)
+    back = from_json(to_json(Signed(contract, "", "text\n", "")))
+    assert back.contract == contract and back.contract.hash() == contract.hash()
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace("scale = 10.0", "scale = 10.5"))
+    assert contract_of(tmp_path, table).hash() != contract.hash()
+
+
+def test_a_contract_about_the_schema_comes_of_the_same_file(tmp_path: Path) -> None:
+    data = {"schema": "schema.toml", "label": "diagnosis", "labels": ["ill", "well"], "least_count": 9, "scale": "none"}
+    file = tmp_path / "RUN.toml"
+    file.write_text(tomli_w.dumps({**SMALLEST, "data": data, "run": {"method": "fedamp", "seed": 4}}))
+    asked = schema_contract_of_file(file, "north", MEMBERS)
+    contract = asked.contract
+    assert asked.file == tmp_path / "schema.toml"
+    assert (contract.name, contract.invited, contract.seed) == ("sepsis-1-schema", MEMBERS, 4)
+    assert (contract.label, contract.labels, contract.least_count) == ("diagnosis", ("ill", "well"), 9)
+    back = any_from_json(to_json(Signed(contract, "", "text\n", "")))
+    assert back.contract == contract and contract.scale == "none"
+    with pytest.raises(InputError, match="asks for a schema, a run's contract is needed"):
+        from_json(to_json(back))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            {"schema": "none.toml", "classes": 2},
+            "let silos agree on it by `amity federation schema`",
+        ),
+        ({"schema": "bad.toml", "classes": 2}, "bad.toml: version must be 1"),
+        ({"schema": "schema.toml", "classes": 2, "features": ["a"]}, "data.features follows from data.schema"),
+        ({"schema": "schema.toml", "classes": 2, "label": "ill"}, "data.label must be 'diagnosis'"),
+        ({"schema": 3, "classes": 2}, "data.schema must be the name of a schema file"),
+        (
+            {"shape": [2], "classes": 2, "least_count": 5},
+            "data.least_count is about a schema",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_schema_is_said(data: dict[str, Any], said: str, tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "bad.toml").write_text('label = "a"\n')
+    assert said in problems(tmp_path, {**SMALLEST, "data": data})
+
+
+def test_all_that_is_wrong_with_what_silos_are_asked_is_said_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "RUN.toml"
+    data = {"schema": "schema.toml", "classes": 2, "least_count": 2, "scale": "log", "shape": [3]}
+    file.write_text(tomli_w.dumps({**SMALLEST, "data": data}))
+    with pytest.raises(InputError) as refused:
+        schema_contract_of_file(file, "north", MEMBERS)
+    for said in ("label must be the name", "least_count must be", "scale must be auto", "shape follows from"):
+        assert f"data.{said}" in str(refused.value)

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from small import batchnorm, flat, near, run, silos, solver_of, task
+from torch import nn
 
 from amity.federation.reports import Round
 from amity.learn.task import Task
 from amity.methods import METHODS, build
 from amity.testing.cases import Case, usual
 
-ALONE: dict[str, Mapping[str, Any]] = {
-    # With these settings, a method with one client is local training.
+ALONE: dict[str, Mapping[str, Any] | None] = {
+    # With these settings, a method with one client is local training; None: with none, since it trains parts in turn.
     "separate": {},
     "fedavg": {},
     "fedavg-local": {},
@@ -25,9 +26,17 @@ ALONE: dict[str, Mapping[str, Any]] = {
     "apfl": {"alpha": 1.0, "adaptive": False},
     "ditto": {"attraction": 0.0, "personal_epochs": "same", "personal_lr": "same"},
     "pfedme": {"steps": 1, "inner_steps": 1, "attraction": 1.0, "eta": 1.0},  # w_i follows theta_i at once
+    "mr-mtl": {"attraction": 0.0},
+    "fedbn": {},
+    "fedrep": None,
+    "fedbabu": None,
     "perfedavg": {"adapt_lr": 0.0},
     "fedfomo": {},
+    "fedala": {},
+    "ifca": {"clusters": 1, "init": "shared"},
+    "pfedgraph": {"attraction": 0.0},
     "twin": {"keep": "own"},
+    "accord": {"start": "common", "server_momentum": "none", "limit": "none"},
     "pooled": {},
     "fedamp": {"attraction": 0.0},
     "heurfedamp": {"attraction": 0.0},
@@ -46,10 +55,13 @@ ALONE: dict[str, Mapping[str, Any]] = {
 
 def trains_alone(case: Case) -> None:
     """With one silo, a method without its pull, tuning and the like is local training."""
-    at, on = silos(1), task(batchnorm)
-    method = build(case.name, {**case.settings, **ALONE[case.name]})
+    at, on, limit = silos(1), task(batchnorm), ALONE[case.name]
+    if limit is None:
+        return
+    settings = {**case.settings, **limit}
+    method = build(case.name, settings)
     solver = solver_of(method)
-    first = case.settings.get("init", case.settings.get("core_init", "shared"))
+    first = settings.get("init", settings.get("core_init", "shared"))
     alone = run("separate", settings={"init": first}, at=at, on=on, solver=solver)
     for one, other in zip(alone, run(method, at=at, on=on, solver=solver), strict=True):
         assert near(flat(other), flat(one), 1e-12)
@@ -82,7 +94,17 @@ def wire_of(case: Case, on: Task, clients: int, itemsize: int = 8, asked: int | 
     layers = [layer for layer in layers if layer] if len(layers) > 1 else [[p] for p in layers[0]]
     head = itemsize * sum(p.numel() for p in layers[-1])  # the last layer, or the bias of a single one
     layers_sent = head if case.settings.get("split") == "body_local" else model - head
+    kept = [m for m in on.make().modules() if isinstance(m, nn.BatchNorm1d)]
+    kept_bytes = sum(
+        itemsize * (2 * m.num_features + 2 * m.num_features) + 8 for m in kept
+    )  # with statistics, a counter
+    clusters = case.settings.get("clusters", 3) * model
     special = {
+        "mr-mtl": Wire(core, core),
+        "fedbn": Wire(model - kept_bytes, model - kept_bytes, model - kept_bytes),
+        "fedrep": Wire(model - head, model - head, model - head),
+        "fedbabu": Wire(model, model - head, model),
+        "ifca": Wire(clusters, model + 8, clusters),
         "scaffold": Wire(model + core, model + core),
         # the number of steps goes up; silos that missed round 2 get the mean of round 1 in round 3
         "vrlsgd": Wire(model, model + 8, later_down=model + core),

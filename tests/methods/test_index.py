@@ -27,6 +27,13 @@ FAMILIES = {
     "app": 8,
     "psg": 7,
     "twi": 7,
+    "bn": 3,
+    "rep": 3,
+    "babu": 3,
+    "mrm": 4,
+    "ala": 5,
+    "ifca": 4,
+    "gra": 6,
 }
 NAMES = [f"{family}_{number}" for family, count in FAMILIES.items() for number in range(1, count + 1)]
 THEOREMS = [f"t{number}" for number in range(1, 7)]

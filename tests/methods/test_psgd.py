@@ -32,8 +32,8 @@ from torch.nn import functional as F
 from amity.contract import InputError, Model, Particular, Silo, Solver, Split
 from amity.federation.plan import federation_of
 from amity.learn.task import Task
-from amity.learn.vectors import Slot
 from amity.methods import build, options_of
+from amity.methods._layers import Chosen, part
 from amity.methods.psgd import PSGD
 from amity.methods.psgd_objectives import Joint, Mixed, Mixture, Moreau, Objective, Pair, Residual, Share
 
@@ -181,11 +181,11 @@ class One(Share):
 
     everything: bool = True
 
-    def shares(self, slot: Slot, task: Task) -> bool:
-        return self.everything
+    def shares(self, task: Task) -> Chosen:
+        return lambda slot: self.everything
 
     def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
-        return self._part(task, first, True), self._part(task, first, False)
+        return part(task, first, self.shares(task)), part(task, first, self.shares(task), False)
 
 
 @pytest.mark.parametrize("make", [mlp, batchnorm, dropout])

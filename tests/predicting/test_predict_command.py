@@ -13,6 +13,7 @@ from cli.commands import Amity, refused, worked
 from record.rounds_by_hand import CONFIG, FACTS, SILOS, add_round
 
 import amity as package
+from amity.predicting.predictions import FOR_NEW_ROWS
 from amity.record import Recorder
 
 NEW = "ward,sugar,patient,pressure\na,1,p1,2\nb,1,p2,-3\n"
@@ -66,6 +67,10 @@ def test_json_for_programs_and_the_label_is_compared(amity: Amity, clinics: Path
     assert set(found["predictions"][0]["probabilities"]) == {"ill", "well"}
     shown = amity("predict", clinics, "--silo", "north", "--data", "new.csv").out
     assert "accuracy 50.0 % on 2 rows with a label (95 % interval 9.5 to 90.5, Wilson)" in shown
+    assert FOR_NEW_ROWS in shown and FOR_NEW_ROWS in found["notes"]  # nobody knows whether it was trained on them
+    (tmp_path / "new.csv").write_text("sugar,pressure\n1,2\n")
+    shown = amity("predict", clinics, "--silo", "north", "--data", "new.csv").out
+    assert "not trained on" not in shown  # without a label there is nothing to be too good
 
 
 def test_many_rows_and_quantities(amity: Amity, quantities: Path, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_verdicts_are_those_of_the_predictions(compared: Path, opened: Opener) -
     )
     assert len(rows) == 4
     counts = {"gains": 0, "better alone": 0, "no clear difference": 0}
-    for name, examples, alone, *middle, personal, difference, verdict in rows:
+    for name, verdict, difference, alone, *middle, personal, examples in rows:
         files = [compared / run / "predictions" / f"{name}.npz" for run in ("fedamp", "separate")]
         first, second = (np.load(file)["delivered"] for file in files)
         points, low, high = expected(first, second)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -14,10 +15,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from report.reported_runs import SILOS, a_run
+from rich.console import Console
 from scipy import optimize
 
 import amity
 from amity.errors import InputError
+from amity.metric import MetricWord
 from amity.record import Line, Record, read
 from amity.report.contents import WorthView
 from amity.report.series import series_of
@@ -203,6 +206,55 @@ def test_quantities_are_compared_by_their_squared_errors() -> None:
         half = math.hypot(1.96 * gain.std(ddof=1) / math.sqrt(len(gain)), 3.0 * Z)
         assert verdict["low"] is not None and verdict["high"] is not None
         assert verdict["high"] - verdict["low"] == pytest.approx(2 * half, rel=0.25)
+
+
+@pytest.mark.parametrize("word", ["balanced", "f1", "auroc"])
+def test_verdicts_are_by_the_main_metric(word: MetricWord) -> None:
+    """One test example in ten is of the rare class: the numbers of accuracy and of other metrics lie far apart."""
+    draw = torch.Generator().manual_seed(7)
+
+    def part(count: int, rare: float = 0.1) -> tuple[torch.Tensor, torch.Tensor]:
+        y = (torch.rand(count, generator=draw) < rare).long()
+        return torch.randn(count, 3, generator=draw) + y[:, None], y
+
+    one_class = part(30)[0], torch.zeros(30, dtype=torch.int64)
+    silos = amity.own_silos(
+        {"north": (*part(40), *part(120)), "south": (*part(40, 0.5), *part(120)), "west": (*part(40), *one_class)}
+    )
+    result = amity.run(amity.Run("fedavg", model="mlr", rounds=3, metric=word), silos, alone=True)
+    worth = result.worth
+    assert result.alone is not None and worth["score"] == result.metric.key and result.metric.title in worth["rule"]
+    for verdict in worth["silos"][:2]:
+        name = verdict["silo"]
+        ours, theirs = result.scores[name], result.alone.scores[name]
+        assert (verdict["personal"], verdict["alone"]) == pytest.approx((ours, theirs), abs=1e-3)
+        assert verdict["difference"] == pytest.approx(ours - theirs, abs=1e-3)
+        right = [100 * run.record.predictions[name]["delivered"].mean() for run in (result, result.alone)]
+        assert verdict["alone"] != pytest.approx(right[1], abs=1)  # by accuracy it would be another number
+    if word == "auroc":
+        assert worth["silos"][2]["words"] == (
+            "cannot be compared: all its test examples are of one class, for which AUROC is undefined"
+        )
+
+
+def test_smaller_errors_are_a_gain() -> None:
+    draw = torch.Generator().manual_seed(5)
+
+    def part(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        x = torch.randn(count, 3, generator=draw)
+        return x, 5 + 3 * x[:, 0].double() - x[:, 1].double() + 0.1 * torch.randn(count, generator=draw).double()
+
+    silos = amity.own_silos({"north": (*part(6), *part(80)), "south": (*part(30), *part(80))}, classes=0)
+    result = amity.run(amity.Run("fedavg", model="mlr", rounds=5, metric="rmse"), silos, alone=True)
+    assert result.alone is not None and result.worth["score"] == "rmse"
+    for verdict in result.worth["silos"]:
+        ours, theirs = (run.scores[verdict["silo"]] for run in (result, result.alone))
+        assert verdict["difference"] == pytest.approx(100 * (1 - ours / theirs), abs=1e-3)
+        assert verdict["words"] == "no clear difference" or verdict["words"].endswith(" %")
+    assert " % (signed-rank test" in result.worth["chance"]
+    screen = io.StringIO()
+    Console(file=screen, width=200).print(verdict_table(result.worth))
+    assert "Alone RMSE" not in screen.getvalue().split("Silo")[0] and "Smaller RMSE, %" in screen.getvalue()
 
 
 def test_a_run_under_way_has_scores_and_no_verdict(tmp_path: Path) -> None:

@@ -214,10 +214,17 @@ def test_messy_tables_by_the_schema_of_the_consortium_are_those_of_a_simulation(
     agreed = amity.load(f"folder:{tmp_path / 'own'}", seed=3)
     assert agreed.schema is not None
     (tmp_path / "schema.toml").write_text(schema_text(agreed.schema))
-    form = FORM._replace(shape=(len(agreed.features),), features=agreed.features)
+    form = DataForm((len(agreed.features),), FORM.labels, agreed.features, dict(agreed.schema.json()))
     place = site(tmp_path, data="own/north.csv", schema="schema.toml")
     own = silos_of(place, form, RUN)
     assert same(own.silos[0], amity.deal(agreed, "natural", None, 3).silos[0])
     assert own.features == agreed.features and own.schema == agreed.schema
-    with pytest.raises(UnfitData, match="the contract's features must be those of the schema in silo.toml"):
+    assert same(own.silos[0], silos_of(site(tmp_path, data="own/north.csv"), form, RUN).silos[0])
+    with pytest.raises(UnfitData, match="the contract's features must be those of its schema"):
         silos_of(place, form._replace(features=tuple(reversed(agreed.features))), RUN)
+    with pytest.raises(UnfitData, match=r"must be in its tables, it lacks 1 \(smoker\)"):
+        write(tmp_path / "b.csv", ("pressure", "sugar", "label"), patients(0))
+        silos_of(site(tmp_path, data="b.csv"), form, RUN)
+    np.savez(tmp_path / "c.npz", x=np.zeros((4, 2)), y=np.array([0, 1, 0, 1]))
+    with pytest.raises(UnfitData, match="codes csv or parquet tables, its own data are none"):
+        silos_of(site(tmp_path, data="c.npz"), form, RUN)

@@ -48,8 +48,9 @@ from amity.federation.messages import (
 from amity.federation.plan import Member
 from amity.federation.proposal import proposal
 from amity.federation.reports import Round
-from amity.federation.run_contract import DataForm, RunContract, sign, to_json
+from amity.federation.run_contract import DataForm, RunContract
 from amity.federation.server import ServerSide
+from amity.federation.signed import sign, to_json
 from amity.prepare import ready, silos_of
 from amity.resolve import method_of, resolve
 from amity.site import agreement

@@ -8,7 +8,7 @@ from record.rounds_by_hand import CONFIG, FACTS, MANIFEST, SILOS, models, record
 from signed_contracts import CONTRACT, NOW
 from sites import ADMIN
 
-from amity.federation.run_contract import sign, to_json
+from amity.federation.signed import sign, to_json
 from amity.hub.board import Board, new_status
 from amity.hub.runs import add_run
 from amity.record import Record, Recorder

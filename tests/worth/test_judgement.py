@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amity.metric import METRICS
 from amity.worth.judgement import TRAINING, judged, over_seeds, widened, with_training
 from amity.worth.paired import UNKNOWN, Difference, of_outcomes, of_squares
 
@@ -74,3 +75,13 @@ def test_errors_without_labels_are_compared_as_those_with() -> None:
     assert found.high - found.low == pytest.approx(2 * half, rel=0.1)
     assert math.isnan(of_squares(np.array([np.inf, 1.0]), np.ones(2), 1.0).points)
     assert math.isnan(of_squares(np.ones(1), np.ones(1), 1.0).points)
+
+
+def test_words_have_the_unit_of_the_score() -> None:
+    gain, loss = Difference(4.25, 1.0, 8.0), Difference(-4.25, -8.0, -1.0)
+    assert judged(gain) == judged(gain, "auroc") == ("gains", "gains 4.2 points")
+    assert judged(gain, "rmse") == ("gains", "gains 4.2 %")
+    assert judged(loss, "mae") == ("better alone", "better alone, by 4.2 %")
+    assert judged(UNKNOWN) == ("cannot be compared", "cannot be compared")
+    assert judged(UNKNOWN, "auroc", "one class")[1] == "cannot be compared: one class"
+    assert set(TRAINING) == set(METRICS)

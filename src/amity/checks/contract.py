@@ -14,7 +14,8 @@ from amity.federation.approvals import read_approvals
 from amity.federation.certificates import signer_of
 from amity.federation.plan import Member, Plan
 from amity.federation.policy import decide, objections
-from amity.federation.run_contract import RunContract, Signed, from_json
+from amity.federation.run_contract import RunContract
+from amity.federation.signed import Signed, from_json
 from amity.hub.run_file import contract_of_file
 from amity.record.files import load_bytes, load_toml
 from amity.site.agreement import Agreed, plan_of
@@ -27,7 +28,7 @@ SIZE = 100  # training examples of a made-up silo: a model's layout does not dep
 def check_silos_run(account: Account, folder: Path, run: Path | None) -> None:
     """Look at a silo's data, and at a run where one is given."""
     site = load_site(folder)
-    signed: Signed | None = None
+    signed: Signed[RunContract] | None = None
     if run is not None:
         with account.about("contract"):
             signed = _drafted(account, site, run) if run.suffix == ".toml" else _received(account, site, run)
@@ -44,7 +45,7 @@ def check_silos_run(account: Account, folder: Path, run: Path | None) -> None:
     check_data(account, site, None if signed is None else signed.contract)
 
 
-def _drafted(account: Account, site: Site, file: Path) -> Signed:
+def _drafted(account: Account, site: Site, file: Path) -> Signed[RunContract]:
     """The contract that would come of a RUN.toml; those whom it invites count as members."""
     invited = load_toml(file).get("invited")
     names = [name for name in invited if isinstance(name, str)] if isinstance(invited, list) else [site.name]
@@ -53,7 +54,7 @@ def _drafted(account: Account, site: Site, file: Path) -> Signed:
     return Signed(contract, "", "", "")
 
 
-def _received(account: Account, site: Site, file: Path) -> Signed:
+def _received(account: Account, site: Site, file: Path) -> Signed[RunContract]:
     """A contract.json; what speaks against it is noted, and the rest is looked at all the same."""
     text = load_bytes(file).decode("utf-8", "replace")
     signed = from_json(text)
@@ -105,7 +106,7 @@ def _check_agreed(account: Account, site: Site, contract: RunContract, *, is_dra
             )
 
 
-def _check_model(account: Account, site: Site, signed: Signed) -> Plan | None:
+def _check_model(account: Account, site: Site, signed: Signed[RunContract]) -> Plan | None:
     """Note whether the model can be built here, and is the contract's."""
     contract = signed.contract
     with account.about("model"):
@@ -132,7 +133,7 @@ def needed(plan: Plan, contract: RunContract) -> int:
     state = nbytes(plan.method.init_client(plan.task, plan.fed, 0))
     upload = sum(leaving.bytes for leaving in contract.leaves if leaving.kind == "tensor")
     model = 4 * plan.task.size
-    return 3 * (4 * max(state, model) + 2 * upload) + 3 * 5 * model + 2 * model + 10**8
+    return 3 * (4 * max(state, model) + 2 * upload) + 3 * 5 * model + 2 * model + machine.LOGS
 
 
 def check_device(account: Account, device: str) -> None:

@@ -19,6 +19,9 @@ INSTALL = "pip install 'amity[federation]'"
 
 FEW_TASKS, FEW_FILES = 2048, 1024  # a run has some 400 threads at a silo, and a file or two for each
 
+LOGS = 10**8
+"""Bytes that every run is reckoned to take for logs, audit and record, whatever its model: with less, none is begun."""
+
 LITTLE_DISK = 10**9
 LITTLE_MEMORY = 15 * 10**8  # bytes; a silo's processes take about 1 GB with a small model
 
@@ -96,15 +99,19 @@ def existing(folder: Path) -> Path:
 
 
 def check_disk(account: Account, folder: Path, needed: int | None = None, what: str = "the run") -> None:
-    """Note the room on disk: against what is needed where that is known."""
+    """Note the room on disk, against what is needed: by the run where that is known, else by any run at all.
+
+    Too little for that fails. Little more, less than twice as much or than a GB, is a warning: records grow.
+    """
     with account.about("disk"):
         free = shutil.disk_usage(existing(folder)).free
+        least = LOGS if needed is None else needed
         words = f"{size(free)} free at {folder}"
-        if needed is not None:
-            words += f", {what} needs about {size(needed)}"
-        if needed is not None and free < needed:
-            account.failed("disk", words, "make room there, or name a state folder on a larger disk")
-        elif free < max(LITTLE_DISK, 2 * (needed or 0)):
+        if needed is not None or free < least:
+            words += f", {what if needed is not None else 'any run'} needs about {size(least)}"
+        if free < least:
+            account.failed("disk", words, f"make room for {size(least - free)} there, or move it to a larger disk")
+        elif free < max(LITTLE_DISK, 2 * least):
             account.warned("disk", words, "make room there: logs and records grow")
         else:
             account.passed("disk", words)

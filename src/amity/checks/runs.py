@@ -15,7 +15,8 @@ from amity.engines.flare.kits.consortium import FILE, read_consortium
 from amity.engines.flare.kits.members import members
 from amity.engines.flare.kits.places import root_certificate
 from amity.errors import InputError
-from amity.federation.run_contract import RunContract, from_json, verify
+from amity.federation.run_contract import RunContract
+from amity.federation.signed import from_json, verify
 from amity.hub.board import OVER, SiloStatus, Status
 from amity.hub.run_file import contract_of_file, planned
 from amity.hub.runs import CONTRACT, run_of
@@ -124,4 +125,4 @@ def _needed(contract: RunContract) -> int:
     plan = planned(contract.options, contract.data, contract.invited).plan
     state = nbytes(plan.method.init_server(plan.task, plan.fed))
     uploads = len(contract.invited) * sum(one.bytes for one in contract.leaves if one.kind == "tensor")
-    return 3 * (max(state, uploads) + uploads) + 10**8
+    return 3 * (max(state, uploads) + uploads) + machine.LOGS

@@ -65,6 +65,10 @@ def compare_command(
     each = plan.flags_of_each_seed(seeds, given, file)
     target = plan.target_of(directory, lambda: plan.runs_of(names, given, file, settings or [])[0], "compare", each)
     alone = alone and ALONE not in names and not set(names) <= set(REFERENCES)
+    if force and not alone:
+        from amity.record import refuse_stale_alone
+
+        refuse_stale_alone(target, names)
     for name in [*names, *([ALONE] if alone else [])]:
         plan.check_seeds(target / name, each, resume=resume)
     planned = []

@@ -79,16 +79,16 @@ def with_run_options(command: Command) -> Command:
 
     A flag that the command has itself takes the place of the run's.
     """
-    own = {parameter.name for parameter in _parameters(command)}
+    own = {parameter.name for parameter in parameters_of(command)}
     entries = {entry["name"]: entry for entry in describe(Run) if entry["name"] not in {"method", *own}}
 
     def wrapped(*, help_all: bool, **arguments: Any) -> None:  # which has been answered before anything else
         given = {name: joined(text) for name in entries if (text := arguments.pop(name)) is not None}
         command(given=given, **arguments)
 
-    kept = [parameter for parameter in _parameters(command) if parameter.name != "given"]
+    kept = [parameter for parameter in parameters_of(command) if parameter.name != "given"]
     flags = [_flag(name, entry) for name, entry in entries.items()]
-    return _dressed(wrapped, command, [*kept, *flags, *_parameters(_help_options)])
+    return dressed(wrapped, command, [*kept, *flags, *parameters_of(_help_options)])
 
 
 def _help_options(*, help_all: HelpAll = False) -> None:
@@ -97,14 +97,14 @@ def _help_options(*, help_all: HelpAll = False) -> None:
 
 def with_log_options(command: Command) -> Command:
     """Give a command --log-level and --log-file, and log to where they say from its beginning on."""
-    own = _parameters(command)
+    own = parameters_of(command)
     wants_context = any(parameter.name == "context" for parameter in own)
 
     def wrapped(*, context: typer.Context, log_level: str | None, log_file: str | None, **arguments: Any) -> None:
         _listen(context, log_level, log_file)
         command(**arguments, **({"context": context} if wants_context else {}))
 
-    return _dressed(wrapped, command, [*own, *_parameters(_log_options, but={one.name for one in own})])
+    return dressed(wrapped, command, [*own, *parameters_of(_log_options, but={one.name for one in own})])
 
 
 def _log_options(*, context: typer.Context, log_level: LogLevel = None, log_file: LogFile = None) -> None:
@@ -139,12 +139,13 @@ def _flag(name: str, entry: Mapping[str, Any]) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, words])
 
 
-def _parameters(command: Command, but: Collection[str] = ()) -> list[inspect.Parameter]:
+def parameters_of(command: Command, but: Collection[str] = ()) -> list[inspect.Parameter]:
+    """Return the parameters of a command, by name alone."""
     found = inspect.signature(command, eval_str=True).parameters.values()
     return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in found if one.name not in but]
 
 
-def _dressed(wrapped: Command, command: Command, parameters: list[inspect.Parameter]) -> Command:
+def dressed(wrapped: Command, command: Command, parameters: list[inspect.Parameter]) -> Command:
     """Return the wrapper with the name and help of the command, and with these parameters for typer to read."""
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {one.name: one.annotation for one in parameters}

@@ -73,6 +73,7 @@ def silo_of(result: Result, silo: str | None) -> str:
 
 def show(found: Predictions, out: Path | None, *, as_json: bool) -> None:
     """Write predictions where they were asked for, and say what there is to say about them."""
+    from amity.predicting.predictions import FOR_NEW_ROWS
     from amity.predicting.writing import to_dict, write_predictions
 
     if out is not None:
@@ -88,7 +89,7 @@ def show(found: Predictions, out: Path | None, *, as_json: bool) -> None:
     else:
         console.print(f"{len(found.values)} predictions in {escape(str(out))}", soft_wrap=True)
     if (agreement := found.agreement) is not None:
-        console.print(str(agreement), soft_wrap=True)
+        console.print(f"{agreement}. {FOR_NEW_ROWS}", soft_wrap=True)
     for note in found.notes:
         console.print(escape(note), soft_wrap=True)
 

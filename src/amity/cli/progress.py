@@ -40,10 +40,11 @@ def begin(words: str) -> None:
 def note(text: str) -> None:
     """Print and log a remark that is worth knowing and is no error."""
     _log.info("note: %s", text)
-    _print_note(text)
+    print_note(text)
 
 
-def _print_note(text: str) -> None:
+def print_note(text: str) -> None:
+    """Print a remark that was logged already."""
     err.print(escape(f"note: {text}"), style="dim", highlight=False, soft_wrap=True)
 
 
@@ -75,7 +76,7 @@ class _Remarks:
 
     def __call__(self, event: Event) -> None:
         if event.what == "note" and not event.round:
-            _print_note(event.words)
+            print_note(event.words)
         elif event.what == "note":
             self._once(event.words, f", round {event.round}")
         elif event.what == "lost":

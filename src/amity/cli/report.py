@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from amity.cli.flags import with_log_options
+from amity.cli.progress import print_note
 from amity.config.references import ALONE_FOLDER
 from amity.errors import InputError
 
@@ -38,12 +39,13 @@ def report_command(
     ] = None,
 ) -> None:
     """Make the table and report.html from run directories; says for whom joining was worth it."""
-    if figures is not None:
-        from amity.report.figures.writing import refuse_file
-
-        refuse_file(Path(figures))
     found = dict.fromkeys(path for name in directories for path in run_directories(Path(name)))
-    view = report([read_run(path) for path in found], Path(directory), None if json is None else Path(json))
+    records = [read_run(path) for path in found]
+    if figures is not None:
+        from amity.report.figures.writing import try_folder
+
+        try_folder(Path(figures))  # now: where figures cannot go, no page is written either
+    view = report(records, Path(directory), None if json is None else Path(json))
     if figures is not None:
         write_pictures(view, Path(figures))
 
@@ -67,8 +69,11 @@ def read_run(path: Path) -> Record:
     return record.read(path)
 
 
-def report(records: Sequence[Record], path: Path, json: Path | None = None) -> View:
-    """Write the page, print the table and the verdicts, and say where the page lies; gives back all that it shows."""
+def report(records: Sequence[Record], path: Path, json: Path | None = None, notes: Sequence[str] = ()) -> View:
+    """Write the page, print the answer, the table and what there is to note, and say where the page lies.
+
+    Gives back all that the page shows.
+    """
     from amity.report.page import write_report_page
     from amity.report.view import view_of, write_view
 
@@ -77,8 +82,11 @@ def report(records: Sequence[Record], path: Path, json: Path | None = None) -> V
     _log.info("wrote %s", written)
     if json is not None:
         _log.info("wrote %s", write_view(view, json))
-    table(records)
     verdicts(view)
+    table(records)
+    out.file.flush()  # notes go elsewhere, and come next
+    for text in notes:
+        print_note(text)
     out.print(f"report: {escape(str(written))}", highlight=False, soft_wrap=True)
     return view
 

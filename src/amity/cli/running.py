@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,10 +61,11 @@ def _run_all(
     page = target / "report.html"
     with ExitStack() as until_reported:  # trackers take the report too
         watch = _tracked(plan, trackers, page, until_reported) if trackers else watched
-        shows = api.Shows(watch=watch, fetching=shown_fetching, prepared=_told, stopped=_stopped)
+        notes: dict[str, None] = {}  # each once
+        shows = api.Shows(watch=watch, fetching=shown_fetching, prepared=partial(_told, notes), stopped=_stopped)
         results = api.run_each(jobs, resume=resume, force=force, data_dir=data_dir, note=note, shows=shows)
         records = [result.record for result in results]  # and not the models of all
-        view = report.report(records, page)
+        view = report.report(records, page, notes=list(notes))
     if len(records) > 1:
         report.write_results(records, target, view["worth"])
 
@@ -84,15 +86,21 @@ def _tracked(plan: Plan, trackers: Sequence[str], page: Path, until: ExitStack) 
     return watch
 
 
-def _told(prepared: Sequence[Prepared]) -> None:
-    """Say and log what there is to know before the first of these begins."""
+def _told(notes: dict[str, None], prepared: Sequence[Prepared]) -> None:
+    """Log what there is to know before the first of these begins, and keep it to be said after the results."""
     silos = prepared[0].silos
     _log.info("data %s, %d silos, sha256 %s", silos.data, len(silos.silos), silos.sha256)
     for ready in prepared:
         _log.info("%s: resolved configuration %s", ready.run.method, json.dumps(ready.run.table(), default=str))
     columns = [silos.columns] if silos.columns else []
-    for text in dict.fromkeys([*columns, *(text for ready in prepared for text in ready.notes)]):
-        note(text)
+    found = dict.fromkeys([*columns, *(text for ready in prepared for text in ready.notes)])
+    for text in found:
+        _log.info("note: %s", text)
+    new = len(found.keys() - notes.keys())
+    notes.update(found)
+    if new:
+        told = "1 note on data and methods comes" if new == 1 else f"{new} notes on data and methods come"
+        err.print(f"{told} after the results", style="dim", highlight=False, soft_wrap=True)
 
 
 @contextmanager

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from amity.cli.flags import with_log_options
-from amity.cli.table_options import (
-    LABEL,
-    LABELS,
-    SCALE,
-    SCHEMA,
-    SEED,
-    TEST_FRACTION,
-    Dropped,
-    Label,
-    Labels,
-    Scale,
-    Schema,
-    Seed,
-    TestFraction,
-    tables_of,
-)
+from amity.cli.table_options import LABEL, SCHEMA, tables_of, with_table_options
 from amity.config.run import Run
 from amity.errors import InputError
 
@@ -36,25 +21,20 @@ _log = logging.getLogger("amity.cli")
 
 
 @with_log_options
+@with_table_options
 def schema_command(
     folder: Annotated[str, typer.Argument(metavar="folder:PATH", help="silos that are tables", show_default=False)],
-    labels: Labels = LABELS,
-    label: Label = LABEL,
-    dropped: Dropped = None,
-    schema: Schema = SCHEMA,
-    scale: Scale = SCALE,
-    test_fraction: TestFraction = TEST_FRACTION,
-    seed: Seed = SEED,
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE", help="TOML file to write the schema to, for --schema")
     ] = None,
+    *,
+    tables: dict[str, Any],
 ) -> None:
     """Show what each column of one's own tables is, and what is done with it.
 
     Silos agree on it by small summaries of their training rows. With --out, it becomes a file to edit and to share.
     """
-    wanted = {"data": folder, "schema": schema, "scale": scale, "test_fraction": test_fraction, "seed": seed}
-    _show_schema(tables_of(labels, label, dropped, **wanted), out)
+    _show_schema(tables_of(**tables, data=folder), out)
 
 
 def _show_schema(run: Run, out: str | None) -> None:

@@ -14,22 +14,7 @@ from rich.markup import escape
 from amity.cli.data import print_problems
 from amity.cli.flags import with_log_options
 from amity.cli.progress import shown_fetching
-from amity.cli.table_options import (
-    LABEL,
-    LABELS,
-    SCALE,
-    SCHEMA,
-    SEED,
-    TEST_FRACTION,
-    Dropped,
-    Label,
-    Labels,
-    Scale,
-    Schema,
-    Seed,
-    TestFraction,
-    tables_of,
-)
+from amity.cli.table_options import tables_of, with_table_options
 from amity.config.options import fields_of
 from amity.config.run import Run
 from amity.errors import InputError
@@ -46,6 +31,7 @@ def _default(name: str) -> str:
 
 
 @with_log_options
+@with_table_options
 def settings_command(
     setting: Annotated[
         str | None,
@@ -53,16 +39,11 @@ def settings_command(
     ] = None,
     data: Annotated[str, typer.Option("--data", metavar="TEXT", help="data set")] = _default("data"),
     clients: Annotated[str, typer.Option("--clients", metavar="N|auto", help="number of silos")] = _default("clients"),
-    seed: Seed = SEED,
-    labels: Labels = LABELS,
-    label: Label = LABEL,
-    dropped: Dropped = None,
-    schema: Schema = SCHEMA,
-    scale: Scale = SCALE,
-    test_fraction: TestFraction = TEST_FRACTION,
     data_dir: Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="where data sets lie")] = None,
     picture: Annotated[str | None, typer.Option("--out", metavar="FILE", help="HTML file for a picture of it")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+    *,
+    tables: dict[str, Any],
 ) -> None:
     """List the settings: how data fall to the silos. With SETTING, deal the data and show who holds what."""
     if setting is None:
@@ -70,9 +51,7 @@ def settings_command(
             raise InputError("--out needs a SETTING to draw, got none: try amity settings practical --out picture.html")
         _list(as_json)
         return
-    wanted = {"setting": setting, "data": data, "clients": clients, "seed": seed, "test_fraction": test_fraction}
-    run = tables_of(labels, label, dropped, schema=schema, scale=scale, **wanted)
-    _look(run, data_dir, picture, as_json)
+    _look(tables_of(**tables, setting=setting, data=data, clients=clients), data_dir, picture, as_json)
 
 
 def _look(run: Run, data_dir: str | None, picture: str | None, as_json: bool) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from amity.cli.flags import joined
+from amity.cli.flags import Command, dressed, joined, parameters_of
 from amity.config.options import fields_of, parse
 from amity.config.run import Run
 
@@ -34,6 +34,30 @@ TestFraction = Annotated[
 TEST_FRACTION = str(fields_of(Run)["test_fraction"].default)
 Seed = Annotated[str, typer.Option("--seed", metavar="N", help="seed of the split")]
 SEED = str(fields_of(Run)["seed"].default)
+
+
+def with_table_options(command: Command) -> Command:
+    """Give a command all flags about one's own tables; what was given comes as its `tables`, for `tables_of`."""
+    flags = parameters_of(_table_options)
+
+    def wrapped(**arguments: Any) -> None:
+        tables = {flag.name: arguments.pop(flag.name) for flag in flags}
+        command(**arguments, tables=tables)
+
+    return dressed(wrapped, command, [*parameters_of(command, but={"tables"}), *flags])
+
+
+def _table_options(
+    *,
+    labels: Labels = LABELS,
+    label: Label = LABEL,
+    dropped: Dropped = None,
+    schema: Schema = SCHEMA,
+    scale: Scale = SCALE,
+    test_fraction: TestFraction = TEST_FRACTION,
+    seed: Seed = SEED,
+) -> None:
+    """Stand for the flags about one's own tables: their names, types and help."""
 
 
 def tables_of(labels: str, label: str, dropped: list[str] | None, **more: str) -> Run:

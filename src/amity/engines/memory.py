@@ -14,9 +14,9 @@ from typing import Literal, Protocol, Self
 from amity.contract import Model, Silo
 from amity.errors import InputError, RefusedUpload
 from amity.federation.carrier import Outbox
-from amity.federation.encoding import decode, encode
+from amity.federation.encoding import Look, Unheld, decode, encode
 from amity.federation.hosting import Hosting
-from amity.federation.messages import Answer, Failed, Message
+from amity.federation.messages import Answer, Failed, Forgotten, Message
 from amity.federation.plan import Plan
 from amity.federation.silo import SiloSide
 from amity.federation.storage import PlainStorage
@@ -92,10 +92,12 @@ class Answers(Protocol):
     def safely(self, message: Message) -> Answer: ...
 
 
-def answered(silo: Answers, content: bytes) -> bytes:
-    """The bytes of a silo's answer to the bytes of a message, whatever these are."""
+def answered(silo: Answers, content: bytes, held: Look = lambda letter: None) -> bytes:
+    """The bytes of a silo's answer to the bytes of a message, whatever these are. `held`: finds tensors that it has."""
     try:
-        message = decode(content)
+        message = decode(content, held)
+    except Unheld as error:
+        return encode(Forgotten(*error.head))
     except RefusedUpload as error:
         return encode(Failed("", 0, 0, "input", str(error)))
     if not isinstance(message, Message):

@@ -19,8 +19,8 @@ from typing import NamedTuple
 from amity.errors import InputError
 from amity.federation import strict_json as strict
 from amity.federation.contract_rules import NAME
-from amity.federation.run_contract import LONGEST, RunContract
 from amity.federation.safe_files import replace, sync
+from amity.federation.signed import LONGEST, Contract
 
 APPROVALS, PENDING = "approvals", "pending"
 _LONGEST = 4096  # characters of an approval
@@ -43,7 +43,7 @@ class Approvals(NamedTuple):
     refused: tuple[str, ...] = ()
 
 
-def approve(state: Path, contract: RunContract, silo: str, who: str, when: datetime) -> Approval:
+def approve(state: Path, contract: Contract, silo: str, who: str, when: datetime) -> Approval:
     """Write down that somebody approves this contract for this silo."""
     approval = Approval(contract.hash(), contract.name, silo, who, when.astimezone(UTC).isoformat(timespec="seconds"))
     content = approval._asdict()

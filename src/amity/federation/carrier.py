@@ -41,6 +41,7 @@ class Outbox(Mapping[int, Message]):
         self.down = down  # what they are sent, as the method made it
         self.needed = needed  # answers that the server cannot go on without, where some silos may be missing
         self.make = make
+        self.spared = 0  # bytes of it that a carrier did not send, as silos had them: it counts them here
 
     def __getitem__(self, client: int) -> Message:
         place = self.places[client]

@@ -13,6 +13,7 @@ from amity.config.run import Run
 
 if TYPE_CHECKING:
     from amity.federation.run_contract import DataForm, RunContract
+    from amity.federation.schema_contract import SchemaContract
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 """Names of runs and silos, which become folders."""
@@ -29,8 +30,8 @@ ELSEWHERE: Mapping[str, str] = {
     "labels": "what labels are stands in [data]",
     "label": "each silo names the column of its labels in silo.toml",
     "drop_column": "each silo names the columns that it leaves out in silo.toml",
-    "schema": "each silo names the consortium's schema in its silo.toml",
-    "scale": "the consortium's schema says how numbers are scaled",
+    "schema": "the schema of tables stands in [data]",
+    "scale": "the schema in [data] says how numbers are scaled",
     "init_from": "no run names a file on somebody's machine",
     "workers": "each silo decides about its own machine in silo.toml",
     "engine": "between silos there is one engine",
@@ -46,25 +47,37 @@ ELSEWHERE: Mapping[str, str] = {
 
 def check(contract: RunContract) -> None:
     """Refuse a contract that no silo could keep to, or that names anything on somebody's machine."""
-    if not NAME.fullmatch(contract.name):
-        raise ValueError(f"a run's name is letters, digits, - and _, got {contract.name!r:.60}")
-    if not 1 <= len(contract.consortium) <= 80 or not contract.amity:
-        raise ValueError("a consortium's name has 1 to 80 letters, and the version of Amity is said")
+    check_named(contract)
     if not LAYOUT.fullmatch(contract.layout):
         raise ValueError(f"layout is a hash, got {contract.layout!r:.60}")
-    _check_invited(contract)
+    if not 1 <= contract.quorum <= len(contract.invited):
+        raise ValueError(f"quorum is 1 to {len(contract.invited)}, the number of silos invited, got {contract.quorum}")
+    if contract.policy not in ("wait", "quorum"):
+        raise ValueError(f"policy is wait or quorum, got {contract.policy!r:.60}")
     _check_form(contract.data)
     options = options_of(contract.run)
     if not 0 <= contract.least_rounds <= options.rounds:
         raise ValueError(f"least_rounds is 0 to {options.rounds}, the run's rounds, got {contract.least_rounds}")
     if contract.wire not in ("float32", "float16", "bfloat16"):
         raise ValueError(f"wire is float32, float16 or bfloat16, got {contract.wire!r:.60}")
-    if min(contract.limits) < 1:
-        raise ValueError(f"limits are at least 1, got {list(contract.limits)}")
     for leaving in contract.leaves:
         if leaving.kind not in ("tensor", "metric", "count") or leaving.bytes < 0 or not leaving.name:
             raise ValueError(f"what leaves is a tensor, a metric or a count with a name, got {leaving.name!r:.60}")
     _distinct([leaving.name for leaving in contract.leaves], "what leaves")
+
+
+def check_named(contract: RunContract | SchemaContract) -> None:
+    """Refuse names that cannot be folders or come twice, and limits that nothing could keep to."""
+    if not NAME.fullmatch(contract.name):
+        raise ValueError(f"a run's name is letters, digits, - and _, got {contract.name!r:.60}")
+    if not 1 <= len(contract.consortium) <= 80 or not contract.amity:
+        raise ValueError("a consortium's name has 1 to 80 letters, and the version of Amity is said")
+    for name in contract.invited:
+        if not NAME.fullmatch(name):
+            raise ValueError(f"a silo's name is letters, digits, - and _, got {name!r:.60}")
+    _distinct(contract.invited, "invited")
+    if min(contract.limits) < 1:
+        raise ValueError(f"limits are at least 1, got {list(contract.limits)}")
 
 
 def options_of(table: Mapping[str, Any]) -> Run:
@@ -91,18 +104,6 @@ def options_of(table: Mapping[str, Any]) -> Run:
     return run
 
 
-def _check_invited(contract: RunContract) -> None:
-    invited = contract.invited
-    for name in invited:
-        if not NAME.fullmatch(name):
-            raise ValueError(f"a silo's name is letters, digits, - and _, got {name!r:.60}")
-    _distinct(invited, "invited")
-    if not 1 <= contract.quorum <= len(invited):
-        raise ValueError(f"quorum is 1 to {len(invited)}, the number of silos invited, got {contract.quorum}")
-    if contract.policy not in ("wait", "quorum"):
-        raise ValueError(f"policy is wait or quorum, got {contract.policy!r:.60}")
-
-
 def _check_form(data: DataForm) -> None:
     if not data.shape or min(data.shape) < 1:
         raise ValueError(f"shape is a list of whole numbers from 1, got {list(data.shape)}")
@@ -114,6 +115,23 @@ def _check_form(data: DataForm) -> None:
         if data.shape != (len(data.features),):
             raise ValueError(f"shape is [{len(data.features)}], the number of features, got {list(data.shape)}")
         _distinct(data.features, "features")
+    elif data.schema is not None:
+        raise ValueError("where there is a schema, its features are named")
+    if data.schema is not None:
+        _check_schema(data.schema)
+
+
+def _check_schema(schema: Mapping[str, Any]) -> None:
+    """Refuse what is no schema at first sight. Silos look at it in full before they code a table by it."""
+    columns = schema.get("columns")
+    if not isinstance(columns, list) or not all(isinstance(column, Mapping) for column in columns):
+        raise ValueError("its schema has a list of columns")
+    for column in columns:
+        words = column.get("categories", [])
+        if not isinstance(column.get("name"), str) or not isinstance(column.get("kind"), str):
+            raise ValueError("each column of its schema has a name and a kind")
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError("categories are words")
 
 
 def _distinct(names: Sequence[str], what: str) -> None:

@@ -1,16 +1,19 @@
-"""A run contract in plain words, for whoever has to agree to it."""
+"""A contract in plain words, for whoever has to agree to it: a run's, or one about a schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from amity.config.options import fields_of
 from amity.config.run import Run
 from amity.federation.contract_rules import ELSEWHERE
-from amity.federation.run_contract import Leaves, RunContract
+from amity.federation.run_contract import Leaves, RunContract, schema_hash
+from amity.federation.schema_contract import SchemaContract
+from amity.federation.signed import Contract
 
-_TOLD_ABOVE = ("method", "model", "rounds", "epochs", "local_epochs_range", "participation")
+_TOLD_ABOVE = ("method", "model", "rounds", "epochs", "local_epochs_range", "participation", "ending", "safe")
 _NAMED = 12  # classes or columns that are told by name
 _TITLES: tuple[tuple[Leaves, str], ...] = (
     ("tensor", "the model"),
@@ -29,9 +32,9 @@ def bytes_in_total(contract: RunContract) -> int:
     return bytes_per_round(contract) * contract.options.rounds
 
 
-def in_words(contract: RunContract) -> str:
+def in_words(contract: Contract) -> str:
     """Return the contract as lines of plain words."""
-    return "\n".join(_lines(contract))
+    return "\n".join(_lines(contract) if isinstance(contract, RunContract) else _schema_lines(contract))
 
 
 def _lines(contract: RunContract) -> Iterator[str]:
@@ -42,13 +45,65 @@ def _lines(contract: RunContract) -> Iterator[str]:
     yield from _who(contract)
     yield ""
     yield f"what is done: {run.method}, model {run.model}, {_plural(run.rounds, 'round')}, {_epochs(run)}"
+    yield from _ending(run)
     if changed := list(_changed(run)):
         yield f"  not as usual: {', '.join(changed)}"
     if contract.privacy:
         yield f"  privacy: {', '.join(f'{key} = {value}' for key, value in contract.privacy.items())}"
     yield f"data needed: {_form(contract)}"
+    if contract.data.schema is not None:
+        yield from _schema(contract.data.schema)
     yield ""
     yield from _leaves(contract)
+
+
+def _ending(run: Run) -> Iterator[str]:
+    """What silos do by themselves after the last round."""
+    if run.ending not in ("none", "default"):  # which a run file has resolved
+        length = "to its own end" if run.ending == "auto" else f"for {_plural(int(run.ending), 'epoch')}"
+        yield f"  then every silo goes on alone, {length}; nothing of that is sent"
+    if run.safe:
+        yield "  every silo trains alone as well, and keeps that model if it is clearly better; nothing of that is sent"
+
+
+def _schema_lines(contract: SchemaContract) -> Iterator[str]:
+    yield f"schema {contract.name} of the consortium {contract.consortium} (Amity {contract.amity})"
+    yield f"contract {contract.hash()}"
+    yield ""
+    yield f"invited: {_plural(len(contract.invited), 'silo')}: {', '.join(contract.invited)}"
+    yield f"  all of them are needed; those that are missing are waited for, {_span(contract.limits.absence)} at most"
+    yield ""
+    yield "what is done: silos agree on what the columns of their tables are, so that all code them alike. No model is"
+    yield "  trained. Each silo sums up its training rows, and the server makes one schema of all these summaries"
+    labels = "quantities" if contract.labels is None else f"{len(contract.labels)} classes ({_some(contract.labels)})"
+    yield f"data needed: tables whose column {contract.label!r} has the labels: {labels}"
+    scaled = "by mean and deviation over all silos" if contract.scale == "auto" else "not at all"
+    yield f"  numbers will be scaled {scaled}"
+    yield f"  rows are divided with seed {contract.seed}, {contract.test_fraction:.0%} of them for testing"
+    yield ""
+    yield "what leaves a silo, once, for each column but the labels:"
+    yield "  its name and place"
+    yield "  how many rows have a number, a word or nothing, and how many mean yes where it is yes or no"
+    yield "  the mean of its numbers and the sum of their squared deviations; of dates the same in days, with the"
+    yield "  months and weekdays that occur"
+    yield f"  words and codes that at least {contract.least_count} rows share, each with its number of rows, 50 at most"
+    yield "  whether values are whole, few, all different, all the same, rising, or slips among dates"
+    yield "  and the number of training rows"
+    yield f"  of numbers, or words, that fewer than {contract.least_count} rows of a column have nothing is told"
+    yield "  never a row, a rarer word, a smallest or largest number, a label, or anything about test rows"
+
+
+def _schema(schema: Mapping[str, Any]) -> Iterator[str]:
+    """How tables are coded: columns by kind. A column's own part is in the contract in full."""
+    columns = schema["columns"]
+    kinds = Counter(column["kind"] for column in columns)
+    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    yield f"  tables are coded by the schema {schema_hash(schema)}: columns of kind {counted}"
+    words = [(column["name"], column.get("categories", [])) for column in columns if column["kind"] == "category"]
+    for name, categories in words[:_NAMED]:
+        yield f"    {name}: {_some(tuple(categories))}"
+    if len(words) > _NAMED:
+        yield f"    and the words of {len(words) - _NAMED} columns more"
 
 
 def _who(contract: RunContract) -> Iterator[str]:
@@ -94,7 +149,7 @@ def _changed(run: Run) -> Iterator[str]:
 
 
 def _form(contract: RunContract) -> str:
-    shape, labels, features = contract.data
+    shape, labels, features, _ = contract.data
     example = "x".join(map(str, shape)) + (" numbers" if len(shape) == 1 else "")
     columns = "" if features is None else f" ({_some(features)})"
     wanted = "quantities" if labels is None else f"{len(labels)} classes ({_some(labels)})"

@@ -19,12 +19,14 @@ from amity.errors import InputError, LostWorker, RefusedUpload
 from amity.federation.carrier import Outbox
 from amity.federation.encoding import decode
 from amity.federation.events import Event, Listener
+from amity.federation.held import Brought
 from amity.federation.letters import Letters
 from amity.federation.messages import (
     Answer,
     Declined,
     Done,
     Failed,
+    Forgotten,
     Hello,
     Left,
     Measure,
@@ -98,6 +100,7 @@ class Distant:
         self._pause = pause
         self._clock = clock
         self._agreed: set[int] = set()
+        self._held: dict[str, Brought] = {}  # by silo: tensors that need not be sent again
         self._slowest: dict[tuple[int, type[Message]], float] = {}
         self._troubles: dict[int, tuple[str, int]] = {}  # the last trouble of a silo, and how often in a row
 
@@ -139,37 +142,46 @@ class Distant:
         """Ask each of these silos once; those that do not know the plan yet are told it first."""
         new = [client for client in clients if client not in self._agreed]
         there = [client for client in clients if client in self._agreed]
-        for client, answer in self._carried(messages.run, messages.round, new, self._introduce):
+        for client, answer in self._carried(messages, new, self._introduce):
             if _trouble(answer, Propose) is not None or isinstance(answer, Left):
                 yield client, answer
             else:
                 self._agreed.add(client)
                 there.append(client)
-        yield from self._carried(messages.run, messages.round, there, messages.__getitem__)
+        yield from self._carried(messages, there, messages.__getitem__)
 
     def _carried(
-        self, run: str, round: int, clients: Sequence[int], make: Callable[[int], Message]
+        self, messages: Outbox, clients: Sequence[int], make: Callable[[int], Message]
     ) -> Iterator[tuple[int, Answer]]:
-        if not clients:
-            return
-        at, wire = {self.names[client]: client for client in clients}, self._manners.wire
-        letters = Letters({name: make(client) for name, client in at.items()}, wire)
-        kinds = {at[name]: letters.kind(name) for name in letters}
-        began = self._clock()
-        seconds = {name: self._time_for(at[name], kinds[at[name]]) for name in letters}
-        for name in letters:
-            self._notice(name, kinds[at[name]], None)
-        for name, received in self._transport.send(letters, seconds):
-            client = at[name]
-            letters.forget(name)
-            if not isinstance(received, Away):
-                key = client, kinds[client]
-                self._slowest[key] = max(self._slowest.get(key, 0.0), self._clock() - began)
-            answer = widened(_read(received, kinds[client], run, round, client), wire)
-            self._notice(name, kinds[client], answer)
-            yield client, answer
-        if self._transport.stopped:
-            raise LostWorker("the run was stopped at the server")
+        """Carry a letter to each of these silos; one that has forgotten what its letter refers to is sent all of it."""
+        run, round, wire = messages.run, messages.round, self._manners.wire
+        while clients:
+            at = {self.names[client]: client for client in clients}
+            letters = Letters({name: make(client) for name, client in at.items()}, wire, self._held)
+            kinds = {at[name]: letters.kind(name) for name in letters}
+            began = self._clock()
+            seconds = {name: self._time_for(at[name], kinds[at[name]]) for name in letters}
+            for name in letters:
+                self._notice(name, kinds[at[name]], None)
+            clients = []
+            for name, received in self._transport.send(letters, seconds):
+                client = at[name]
+                answer = widened(_read(received, kinds[client], run, round, client, letters.refers(name)), wire)
+                if isinstance(answer, Forgotten):
+                    letters.forgotten(name)
+                    clients.append(client)
+                    continue
+                if isinstance(received, Away):
+                    letters.lost(name)
+                else:
+                    messages.spared += letters.answered(name)
+                    key = client, kinds[client]
+                    self._slowest[key] = max(self._slowest.get(key, 0.0), self._clock() - began)
+                del received
+                self._notice(name, kinds[client], answer)
+                yield client, answer
+            if self._transport.stopped:
+                raise LostWorker("the run was stopped at the server")
 
     def _time_for(self, client: int, kind: type[Message]) -> float:
         """Seconds that a silo has for an answer: by its own pace, once that is known."""
@@ -211,9 +223,9 @@ def _trouble(answer: Answer, kind: type[Message]) -> str | None:
     return answer.words
 
 
-def _read(received: bytes | Away, kind: type[Message], run: str, round: int, client: int) -> Answer:
+def _read(received: bytes | Away, kind: type[Message], run: str, round: int, client: int, refers: bool) -> Answer:
     """A silo's answer. One that cannot be read, is another's or answers another question is an upload that is
-    refused."""
+    refused. `refers`: whether the letter refers to tensors, so that the silo may have forgotten them."""
     if isinstance(received, Away):
         return Failed(run, round, client, "absent", ABSENT + received.words)
     try:
@@ -224,6 +236,8 @@ def _read(received: bytes | Away, kind: type[Message], run: str, round: int, cli
         return Failed(run, round, client, "upload", "upload refused: it is no answer of this silo's own")
     if isinstance(answer, Failed):
         return answer._replace(words=" ".join(answer.words.split())[:LONGEST])
+    if isinstance(answer, Forgotten):
+        return answer if refers else Failed(run, round, client, "upload", "it has forgotten what it was sent")
     if isinstance(answer, Left | Declined) or kind is Train:  # uploads are looked at where they are admitted
         return answer
     fitting = {Propose: Standing, Hello: Standing, Measure: Measured}.get(kind, Done)

@@ -32,6 +32,7 @@ TENSORS: Mapping[str, str] = {
     "ids": "the numbers of the silos whose models it was sent",
     "scores": "how much each of these models gains on its validation data",
     "wanted": "the numbers of the silos whose models it asks for",
+    "cluster": "the number of the model that fits its training data best",
 }
 """What the tensors of Amity's own methods are; those of others are told by name."""
 

@@ -1,6 +1,7 @@
 """Messages: all that ever crosses between the server's side and a silo's side.
 
     server -> silo                          silo -> server
+    Summarise(document)                     Summarised(summary)       | Declined
     Describe(document)                      Described(member)         | Declined
     Propose(document)                       Standing(committed, pending, layout) | Declined
     Hello(round, verdict)                   Standing
@@ -11,7 +12,8 @@
     Joined(name, size, group)               Done
     Finish                                  Done
 
-A silo that leaves answers with Left once what it has trained is settled, and to all that comes afterwards.
+A silo that leaves answers with Left once what it has trained is settled, and to all that comes afterwards. One that is
+referred to tensors of an earlier letter (`held.py`), and does not hold them any more, answers with Forgotten.
 
 Each is a value that names its run, its round and its silo, and each has one encoding, the same for every engine
 (`encoding.py`). What is not in a message's type cannot cross: no example, no prediction, no label scale, no
@@ -38,6 +40,24 @@ The last is said by a carrier about a silo that does not answer, never by the si
 """
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+
+class Summarise(NamedTuple):
+    """The question what a silo's columns are; the document is the contract about a schema that it is asked for."""
+
+    run: str
+    round: int
+    silo: int
+    document: str  # JSON
+
+
+class Summarised(NamedTuple):
+    """A silo's summary of its own columns, of its training rows alone: see data/schema/summary.py."""
+
+    run: str
+    round: int
+    silo: int
+    summary: str  # JSON
 
 
 class Describe(NamedTuple):
@@ -192,6 +212,14 @@ class Left(NamedTuple):
     silo: int
 
 
+class Forgotten(NamedTuple):
+    """The silo does not hold the tensors that a message refers to: it has to be sent them."""
+
+    run: str
+    round: int
+    silo: int
+
+
 class Failed(NamedTuple):
     """The silo could not do what it was asked, and why: something given to it, its code, or an upload that is none."""
 
@@ -202,8 +230,8 @@ class Failed(NamedTuple):
     words: str
 
 
-Message = Describe | Propose | Hello | Train | Commit | Measure | Keep | Joined | Finish
-Answer = Described | Declined | Standing | Upload | Measured | Done | Left | Failed
+Message = Summarise | Describe | Propose | Hello | Train | Commit | Measure | Keep | Joined | Finish
+Answer = Summarised | Described | Declined | Standing | Upload | Measured | Done | Left | Forgotten | Failed
 
 
 def measured(run: str, round: int, silo: int, score: Score) -> Measured:

@@ -10,9 +10,11 @@
     metrics = ["accuracy", "loss"]      # that may leave this silo; or "any"
     wire = ["float32"]                  # types of the numbers sent; or "any"
     approve = "standing"                # what is within these limits needs no approval by hand
+    summaries = "by hand"               # of its columns, for a schema: "never", or "standing" without an approval
+    least_count = 10                    # rows that must share a word before a summary may name it
 
 The limits hold in any case. Within them a run needs an approval by hand, unless `approve` says "standing": whoever has
-not written a policy is asked about every run.
+not written a policy is asked about every run. A standing approval of runs is none of summaries.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from amity.errors import InputError
 from amity.federation.approvals import Approval
 from amity.federation.contract_words import bytes_per_round
 from amity.federation.run_contract import RunContract, Wire
+from amity.federation.schema_contract import SchemaContract
+from amity.federation.signed import Contract
 
 Words = Literal["any"] | tuple[str, ...]
 
@@ -46,6 +50,12 @@ class SiloPolicy:
     metrics: Words = "any"
     wire: Words = "any"
     approve: Literal["by hand", "standing"] = "by hand"
+    summaries: Literal["never", "by hand", "standing"] = "by hand"
+    least_count: int = 1
+
+    def stands(self, contract: Contract) -> bool:
+        """Whether a contract within the limits needs no approval by hand."""
+        return (self.approve if isinstance(contract, RunContract) else self.summaries) == "standing"
 
 
 class Decision(NamedTuple):
@@ -57,27 +67,43 @@ class Decision(NamedTuple):
 
 
 def decide(
-    contract: RunContract, policy: SiloPolicy, approvals: Iterable[Approval], *, silo: str | None = None
+    contract: Contract, policy: SiloPolicy, approvals: Iterable[Approval], *, silo: str | None = None
 ) -> Decision:
     """Return whether a contract is agreed to: within the policy, and approved by hand where the policy asks for it.
 
     `silo` is who decides: it must be among those invited.
     """
     reasons = objections(contract, policy, silo=silo)
-    by = BY_POLICY if policy.approve == "standing" else _approver(contract, approvals, silo)
+    by = BY_POLICY if policy.stands(contract) else _approver(contract, approvals, silo)
     if by is None:
         reasons.append(f"nobody here has approved it by hand: amity federation approve {contract.name} --site SITE")
     return Decision(not reasons, by or "", tuple(reasons))
 
 
-def objections(contract: RunContract, policy: SiloPolicy, *, silo: str | None = None) -> list[str]:
+def objections(contract: Contract, policy: SiloPolicy, *, silo: str | None = None) -> list[str]:
     """Return all that a policy has against a contract, whoever may have approved it."""
+    against = _to_run(contract, policy) if isinstance(contract, RunContract) else _to_summaries(contract, policy)
+    found = [
+        None if silo is None or silo in contract.invited else f"{silo} is not among those invited",
+        *against,
+    ]
+    return [reason for reason in found if reason is not None]
+
+
+def _to_summaries(contract: SchemaContract, policy: SiloPolicy) -> list[str | None]:
+    return [
+        "summaries is never, it asks for one of this silo's columns" if policy.summaries == "never" else None,
+        _below("least_invited", len(contract.invited), policy.least_invited),
+        _below("least_count", contract.least_count, policy.least_count),
+    ]
+
+
+def _to_run(contract: RunContract, policy: SiloPolicy) -> list[str | None]:
     run = contract.options
     epochs = max(run.who.local_epochs_range or (0, run.epochs))
     metrics = [leaving.name for leaving in contract.leaves if leaving.kind == "metric"]
     megabytes = bytes_per_round(contract) / MEGABYTE
-    found = [
-        None if silo is None or silo in contract.invited else f"{silo} is not among those invited",
+    return [
         _outside("methods", [run.method], policy.methods),
         _beyond("most_rounds", run.rounds, policy.most_rounds),
         _beyond("most_epochs", epochs, policy.most_epochs),
@@ -87,7 +113,6 @@ def objections(contract: RunContract, policy: SiloPolicy, *, silo: str | None = 
         _outside("metrics", metrics, policy.metrics),
         _outside("wire", [contract.wire], policy.wire),
     ]
-    return [reason for reason in found if reason is not None]
 
 
 def policy_of(table: Any) -> SiloPolicy:
@@ -108,7 +133,7 @@ def policy_of(table: Any) -> SiloPolicy:
     return SiloPolicy(**found)
 
 
-def _approver(contract: RunContract, approvals: Iterable[Approval], silo: str | None) -> str | None:
+def _approver(contract: Contract, approvals: Iterable[Approval], silo: str | None) -> str | None:
     """Return who has approved exactly this contract, for this silo."""
     wanted = contract.hash(), contract.name
     fitting = (one for one in approvals if (one.contract, one.run) == wanted and silo in (None, one.silo))
@@ -129,12 +154,14 @@ def _below(key: str, found: int, least: int) -> str | None:
 
 
 class _Rule(NamedTuple):
-    kind: Literal["words", "number", "size", "wire", "approve"]
+    kind: Literal["words", "number", "size", "wire", "approve", "summaries"]
     words: str
 
     def holds(self, value: Any) -> bool:
         if self.kind == "approve":
             return value in ("by hand", "standing")
+        if self.kind == "summaries":
+            return value in ("never", "by hand", "standing")
         if self.kind == "number":
             return type(value) is int and value >= 1
         if self.kind == "size":
@@ -154,4 +181,6 @@ _RULES: Mapping[str, _Rule] = {
     "metrics": _Rule("words", '"any" or a list of metrics'),
     "wire": _Rule("wire", f'"any" or a list of {", ".join(get_args(Wire))}'),
     "approve": _Rule("approve", '"by hand" or "standing"'),
+    "summaries": _Rule("summaries", '"never", "by hand" or "standing"'),
+    "least_count": _NUMBER,
 }

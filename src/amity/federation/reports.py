@@ -36,7 +36,7 @@ class Round(NamedTuple):
     The engines report it, for whoever calls them directly; `amity.run` records it as a line of `Result.lines`.
 
     >>> [name for name in amity.Round._fields if name.startswith("bytes")]
-    ['bytes_up', 'bytes_down', 'bytes_eval']
+    ['bytes_up', 'bytes_down', 'bytes_eval', 'bytes_spared']
     """
 
     round: int
@@ -53,6 +53,7 @@ class Round(NamedTuple):
     warnings: list[str]
     holds: list[str] | None = None  # which model each silo chose to hold, where the method lets it choose
     executed: Literal["loop", "stacked"] = "loop"  # one silo after the other, or all as rows of one matrix
+    bytes_spared: int = 0  # of bytes_down and bytes_eval: not sent, since silos had them from the letter before
     ending: bool = False  # whether it is the one after the last, in which every silo goes on alone
     clouds: Mapping[int, Model] | None = None  # silo -> the cloud model that it was sent, where these are kept
 

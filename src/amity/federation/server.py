@@ -212,6 +212,7 @@ class ServerSide:
             progress=self._progress_after(number, server, verdicts),
             warnings=[*down.notes, *too_large, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
             executed=carrier.executed,
+            bytes_spared=messages.spared,
             clouds=kept,
             ending=ending,
         )
@@ -245,9 +246,9 @@ class ServerSide:
 
     def _seen(self, report: Round, *, evaluated: bool, watch: Watch) -> Round:
         """The report of a round with what its silos say, and with what the silos that are hosted here show."""
-        scores, size = self._measure(report.round) if evaluated else (None, 0)
+        scores, size, spared = self._measure(report.round) if evaluated else (None, 0, 0)
         watch.lap("evaluate")
-        report = report._replace(scores=scores, bytes_eval=size)
+        report = report._replace(scores=scores, bytes_eval=size, bytes_spared=report.bytes_spared + spared)
         door = self.carrier.door
         if door is None:
             return report
@@ -273,13 +274,16 @@ class ServerSide:
         near = {client: verdicts[client] for client in self._contact.near(list(verdicts))}
         self._contact.told(asks.commit(self.plan.run, report.round, near))
 
-    def _measure(self, number: int) -> tuple[list[Measured], int]:
-        """Every silo's own account of its personal model after this round, and what it took to ask."""
+    def _measure(self, number: int) -> tuple[list[Measured], int, int]:
+        """Every silo's own account of its personal model after this round, what it took to ask, and what of it silos
+        had already."""
         run, here = self.plan.run, self._contact.near(self.here)
         down = self._sent_after(self.progress, here)
-        scores = self._contact.scores(asks.measure(run, number, here, down))
+        messages = asks.measure(run, number, here, down)
+        scores = self._contact.scores(messages)
         scores |= {i: absent(run, number, i) for i in range(self.plan.fed.clients) if i not in scores}
-        return [scores[client] for client in sorted(scores)], 0 if down is None else sent_bytes(down, len(here))
+        size = 0 if down is None else sent_bytes(down, len(here))
+        return [scores[client] for client in sorted(scores)], size, messages.spared
 
     def _sent_after(self, progress: Progress, who: Sequence[int]) -> Download | None:
         """What silos are sent to evaluate after a round, for methods that ask for it."""

@@ -13,7 +13,7 @@ import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import Any, NamedTuple, NotRequired, TypedDict, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -48,6 +48,7 @@ class Facts(TypedDict):
     epochs: dict[str, int]
     bytes_up: int
     bytes_down: int
+    bytes_spared: NotRequired[int]
     seconds: dict[str, float]
     warnings: list[str]
 
@@ -120,6 +121,7 @@ class StoredServer:
             "epochs": _named(report.epochs),
             "bytes_up": report.bytes_up,
             "bytes_down": report.bytes_down,
+            "bytes_spared": report.bytes_spared,
             "seconds": report.seconds,
             "warnings": report.warnings,
         }
@@ -172,6 +174,7 @@ def _round(facts: Facts, tensors: State) -> Round:
         bytes_up=facts["bytes_up"],
         bytes_down=facts["bytes_down"],
         bytes_eval=0,
+        bytes_spared=facts.get("bytes_spared", 0),
         seconds=facts["seconds"],
         weights=weights,
         progress=Progress(facts["round"], server, settled, frozenset(facts["left"]), frozenset(facts["kept"])),

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple, TypedDict
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from amity.contract import Silo, State
 from amity.errors import DamagedFile, InputError
-from amity.federation.encoding import encode
+from amity.federation.encoding import apart, digest
 from amity.federation.messages import Answer, Message, Train, Upload, Verdict
 from amity.federation.plan import Plan
 from amity.federation.safe_files import checked_json, read_checked_json, swap, sync
@@ -57,6 +58,13 @@ class LastTurn(NamedTuple):
     settled: bool
 
 
+class Written(NamedTuple):
+    """A file of the current folder, and what is in it."""
+
+    state: State
+    digest: str
+
+
 class StoredSilo(SiloSide):
     """A silo whose state lies in a folder. One process at a time may hold it."""
 
@@ -66,6 +74,7 @@ class StoredSilo(SiloSide):
         self._lock = _locked(folder / "lock")
         super().__init__(plan, client, silo, secret=Secret.kept_in(folder / "secret"))
         self.last: LastTurn | None = None
+        self._written: dict[str, Written] = {}  # by this process
         self._load()
 
     def close(self) -> None:
@@ -88,7 +97,7 @@ class StoredSilo(SiloSide):
 
     def _train(self, message: Train) -> Answer:
         """Take a turn, or give the stored answer to a question that was asked before."""
-        question = hashlib.sha256(encode(message)).hexdigest()
+        question = digest(message)
         last = self.last
         if last is not None and not last.settled and last.round == message.round:
             if last.question == question:
@@ -144,12 +153,7 @@ class StoredSilo(SiloSide):
             tensors["kept"] = self.kept.state
             if self.kept.down is not None:
                 tensors["kept-down"] = self.kept.down
-        sums = {}
-        for name, state in tensors.items():
-            file = new / f"{name}.safetensors"
-            save_file({key: value.detach().cpu().contiguous().clone() for key, value in state.items()}, file)
-            sums[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-            sync(file)
+        written = {name: self._file(new / f"{name}.safetensors", state) for name, state in tensors.items()}
         facts = Facts(
             run=self.plan.run,
             committed=self.committed,
@@ -158,11 +162,24 @@ class StoredSilo(SiloSide):
             question=None if self.last is None else self.last.question,
             settled=self.last is None or self.last.settled,
             kept=None if self.kept is None else self.kept.round,
-            files=sums,
+            files={f"{name}.safetensors": file.digest for name, file in written.items()},
         )
         (new / FACTS).write_bytes(checked_json(facts))
         sync(new / FACTS)
         swap(new, self._folder / CURRENT, self._folder / OLD)
+        self._written = written
+
+    def _file(self, file: Path, state: State) -> Written:
+        """Put tensors into a file. What the current folder has already is the same file under another name."""
+        known = self._written.get(file.stem)
+        if known is not None and known.state is state:
+            with suppress(OSError):  # not every disk can do that
+                os.link(self._folder / CURRENT / file.name, file)
+                return known
+        content = save(apart({key: value.detach().cpu().contiguous() for key, value in state.items()}))
+        file.write_bytes(content)
+        sync(file)
+        return Written(state, hashlib.sha256(content).hexdigest())
 
     def _take_back(self) -> None:
         """Go back to before the last turn: the server has lost the round before it, too."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-DEEPEST = 6  # tables and lists inside each other
+DEEPEST = 8  # tables and lists inside each other
 LARGEST_INTEGER = 2**63 - 1
 
 

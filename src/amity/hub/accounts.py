@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from amity.federation.audit import Audit
 from amity.federation.encoding import Title, title
+from amity.federation.held import reference, sha256
 from amity.federation.transport import Away
 from amity.hub.watching import Network
 
@@ -49,8 +49,13 @@ class Audited:
 
     def _crossed(self, what: str, silo: str, content: bytes) -> Title:
         found = title(content)
-        digest = hashlib.sha256(content).hexdigest()
         self._audit.add(
-            f"{what} {found.kind}", run=found.run, round=found.round, silo=silo, bytes=len(content), sha256=digest
+            f"{what} {found.kind}",
+            run=found.run,
+            round=found.round,
+            silo=silo,
+            bytes=len(content),
+            sha256=sha256(content),
+            words=reference(found.letter),
         )
         return found

@@ -28,12 +28,14 @@ from amity.federation.messages import Propose
 from amity.federation.plan import Plan, layout_of
 from amity.federation.proposal import proposal
 from amity.federation.reports import Progress, Round
-from amity.federation.run_contract import RunContract, from_json
+from amity.federation.run_contract import RunContract
 from amity.federation.server import ServerSide
+from amity.federation.signed import any_from_json
 from amity.federation.stored_server import Found, Roster, StoredServer
 from amity.free_memory import give_large_blocks_back
 from amity.hub import requests
 from amity.hub.accounts import Audited
+from amity.hub.agreeing import agree_on_schema
 from amity.hub.board import Board, new_status, read_status
 from amity.hub.gathering import gather
 from amity.hub.presence import twice
@@ -54,15 +56,18 @@ def conduct(hub: Path, name: str, network: Network) -> None:
     give_large_blocks_back()
     folder = run_of(hub, name).folder  # a job names a run of this hub, and no other place
     document = (folder / CONTRACT).read_text(encoding="utf-8")
-    contract = from_json(document).contract
+    contract = any_from_json(document).contract
     status = read_status(folder) or new_status(
-        name, contract.invited, contract.options.all_rounds, contract.policy, contract.quorum
+        name, contract.invited, contract.rounds, contract.policy, contract.quorum
     )
     status["jobs"] += 1
     accounts = Audited(network, hub)
     with Board(folder, status) as board, Watcher(board, network, contract.invited, partial(twice, hub)) as watcher:
         try:
-            _Conducted(folder, contract, document, accounts, board, watcher).go()
+            if isinstance(contract, RunContract):
+                _Conducted(folder, contract, document, accounts, board, watcher).go()
+            else:
+                agree_on_schema(folder, contract, document, accounts, board)
         except requests.Stop:
             board.phase("stopped", "it was stopped at the server")
             requests.clear(folder, "stop")  # now: whoever comes after a crash must know of it, too

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from amity.errors import LostWorker, RefusedUpload
 from amity.federation.encoding import decode, encode
 from amity.federation.messages import Answer, Declined, Describe, Described, Failed, Left
 from amity.federation.plan import Member
 from amity.federation.run_contract import RunContract
+from amity.federation.signed import Contract
 from amity.federation.stored_server import Roster
 from amity.federation.transport import Away, Transport
 from amity.hub.board import Board
@@ -54,7 +55,7 @@ def gather(
             enough = enough or time.monotonic()
             if time.monotonic() - enough >= GRACE:
                 break
-        _check_patience(contract, found, board, time.monotonic() - began)
+        check_patience(contract, found, board, time.monotonic() - began)
         board.phase("gathering", f"{len(found)} of {len(contract.invited)} silos have approved")
         check()
         time.sleep(pause)
@@ -72,7 +73,7 @@ def _asked(
     if not letters:
         return found
     for name, received in transport.send(letters, dict.fromkeys(letters, ANSWER)):
-        answer = _read(received)
+        answer = read_answer(received)
         match answer:
             case Described():
                 member = _member(name, answer)
@@ -96,7 +97,8 @@ def _asked(
     return found
 
 
-def _read(received: bytes | Away) -> Answer | None:
+def read_answer(received: bytes | Away) -> Answer | None:
+    """The answer in what a silo has sent; None where it is away, or sends none."""
     if isinstance(received, Away):
         return None
     try:
@@ -121,7 +123,7 @@ def _left(board: Board, name: str) -> bool:
     return board.status["silos"][name]["step"] == "left"
 
 
-def _check_patience(contract: RunContract, found: dict[str, Member], board: Board, waited: float) -> None:
+def check_patience(contract: Contract, found: Collection[str], board: Board, waited: float) -> None:
     """Give up a run that nobody comes to, naming who is missing and why."""
     if waited <= contract.limits.absence:
         return

@@ -11,8 +11,8 @@
     turn = 3600
 
     [data]                              # the form that all silos' data have
-    features = ["age", "pulse"]         # columns of tables; else shape = [1, 28, 28]
-    labels = ["ill", "well"]            # or classes = 10, or labels = "quantities"
+    features = ["age", "pulse"]         # columns of tables; else shape = [1, 28, 28], or schema = "schema.toml"
+    labels = ["ill", "well"]            # or classes = 10, or labels = "quantities": see run_data.py
 
     [run]                               # options of `amity run` that make sense between silos
     method = "fedamp"
@@ -22,6 +22,8 @@
 
 The model's layout and what leaves a silo follow from the plan of a made-up roster: silos of this form, all invited. The
 real sizes of their data change neither.
+
+Where [data] names a schema, silos may agree on it first: the same file makes the contract about that too.
 """
 
 from __future__ import annotations
@@ -31,32 +33,50 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from amity.config.options import fields_of, nearest
+from amity.config.references import REFERENCES
 from amity.config.run import Run
 from amity.errors import InputError
 from amity.federation.contract_rules import ELSEWHERE, FACTORY, NAME
 from amity.federation.leaving import leaving
 from amity.federation.plan import Member, layout_of
 from amity.federation.run_contract import DataForm, Limits, Policy, RunContract, Wire
+from amity.federation.schema_contract import SUMMARY, SchemaContract
+from amity.hub.run_data import DataReader, texts
 from amity.record.files import load_toml
 from amity.resolve import Builds, Resolved, method_of, resolve
 
 KEYS = ("name", "invited", "policy", "quorum", "least_rounds", "wire", "limits", "data", "run")
-DATA_KEYS = ("shape", "features", "labels", "classes")
-MOST_CLASSES = 10_000
+SCHEMA = "-schema"  # what the agreement on a run's schema is called, after its name
 
 _SIZE = 100  # training examples of a made-up silo
 
 
 def contract_of_file(path: Path, consortium: str, members: Sequence[str]) -> RunContract:
     """Return the contract that a RUN.toml describes, for these members. All that is wrong with it is said at once."""
-    reader = _Reader(load_toml(path), members)
+    reader = _Reader(load_toml(path), members, path.parent)
     contract = reader.contract(consortium)
     if contract is None:
         raise InputError(f"{path}: {'; '.join(reader.problems)}")
     return contract
+
+
+class Asked(NamedTuple):
+    """The contract about the schema of a run, and the file that the schema is for."""
+
+    contract: SchemaContract
+    file: Path
+
+
+def schema_contract_of_file(path: Path, consortium: str, members: Sequence[str]) -> Asked:
+    """Return the contract by which silos agree on the schema that a RUN.toml names."""
+    reader = _Reader(load_toml(path), members, path.parent)
+    asked = reader.asked(consortium)
+    if asked is None:
+        raise InputError(f"{path}: {'; '.join(reader.problems)}")
+    return asked
 
 
 def model_of(run: Run) -> Builds | None:
@@ -83,17 +103,15 @@ def planned(run: Run, data: DataForm, invited: Sequence[str]) -> Resolved:
 class _Reader:
     """Reads one part after the other, and collects what is wrong."""
 
-    def __init__(self, table: Mapping[str, Any], members: Sequence[str]) -> None:
+    def __init__(self, table: Mapping[str, Any], members: Sequence[str], folder: Path) -> None:
         self._table = table
         self._members = members
+        self._folder = folder
         self.problems: list[str] = []
 
     def contract(self, consortium: str) -> RunContract | None:
         """Return the contract, or None where there are problems."""
-        self._known(self._table, KEYS, "")
-        name = self._text("name")
-        if name is not None and not NAME.fullmatch(name):
-            self._wrong("name", "letters, digits, - and _, at most 80", name)
+        name = self._name()
         invited, data, run, limits = self._invited(), self._data(), self._run(), self._limits()
         policy, wire = self._choice("policy", get_args(Policy)), self._choice("wire", get_args(Wire), "float32")
         quorum, least = self._quorum(policy, invited), self._least_rounds(policy, run)
@@ -123,9 +141,40 @@ class _Reader:
             self.problems.append(str(error))
             return None
 
+    def asked(self, consortium: str) -> Asked | None:
+        """Return the contract about the run's schema, or None where there are problems."""
+        name, invited, run, limits = self._name(), self._invited(), self._run(), self._limits()
+        reader = DataReader(self._part("data", needed=True), self._folder)
+        terms = reader.terms()
+        self.problems += reader.problems
+        if self.problems or run is None or terms is None:
+            return None
+        contract = SchemaContract(
+            name=f"{name}{SCHEMA}",
+            consortium=consortium,
+            invited=tuple(invited),
+            label=terms.label,
+            labels=terms.labels,
+            seed=run.seed,
+            test_fraction=float(run.test_fraction),
+            scale=terms.scale,
+            least_count=terms.least_count,
+            limits=limits,
+            summary=SUMMARY,
+            amity=version("amity"),
+        )
+        return Asked(contract, terms.file)
+
+    def _name(self) -> str | None:
+        self._known(self._table, KEYS, "")
+        name = self._text("name")
+        if name is not None and not NAME.fullmatch(name + SCHEMA):
+            self._wrong("name", f"letters, digits, - and _, at most {80 - len(SCHEMA)}", name)
+        return name
+
     def _invited(self) -> list[str]:
         value = self._table.get("invited", list(self._members))
-        if not _texts(value) or len(set(value)) < len(value):
+        if not texts(value) or len(set(value)) < len(value):
             self._wrong("invited", "a list of members, each once", value)
             return []
         if not value or not self._members:
@@ -165,37 +214,10 @@ class _Reader:
         return Limits(**{key: table[key] for key in Limits._fields if key in table})
 
     def _data(self) -> DataForm | None:
-        table = self._part("data", needed=True)
-        before = len(self.problems)
-        self._known(table, DATA_KEYS, "data.")
-        features = table.get("features")
-        if features is not None and (not _texts(features) or not features or len(set(features)) < len(features)):
-            self._wrong("data.features", "a list of columns, each once", features)
-            return None
-        shape = table.get("shape", [len(features)] if features else None)
-        if not isinstance(shape, list) or not shape or not all(_whole(side, 1, 10**6) for side in shape):
-            self._wrong("data.shape", "a list of whole numbers from 1, or features named", shape)
-        elif features and shape != [len(features)]:
-            self._wrong("data.shape", f"[{len(features)}], as features are named, or left out", shape)
-        labels = self._labels(table)
-        if len(self.problems) > before:
-            return None
-        assert isinstance(shape, list)
-        return DataForm(tuple(shape), labels, None if features is None else tuple(features))
-
-    def _labels(self, table: Mapping[str, Any]) -> tuple[str, ...] | None:
-        if ("labels" in table) == ("classes" in table):
-            self.problems.append('data needs either labels = [names], labels = "quantities" or classes = N: give one')
-        elif "classes" in table:
-            if _whole(table["classes"], 2, MOST_CLASSES):
-                return tuple(map(str, range(table["classes"])))
-            self._wrong("data.classes", f"a whole number from 2 to {MOST_CLASSES}", table["classes"])
-        elif table["labels"] != "quantities":
-            labels = table["labels"]
-            if _texts(labels) and 2 <= len(set(labels)) == len(labels) <= MOST_CLASSES:
-                return tuple(labels)
-            self._wrong("data.labels", 'a list of at least 2 classes, each once, or "quantities"', labels)
-        return None
+        reader = DataReader(self._part("data", needed=True), self._folder)
+        form = reader.form()
+        self.problems += reader.problems
+        return form
 
     def _run(self) -> Run | None:
         table = self._part("run", needed=True)
@@ -215,6 +237,7 @@ class _Reader:
             self._settings(found["method"], table.get("set", {}))
         if len(self.problems) > before:
             return None
+        found.setdefault("safe", found["method"] not in REFERENCES)  # between real silos nobody loses by joining
         return Run(**found, settings=dict(table.get("set", {})))
 
     def _settings(self, method: str, settings: Any) -> None:
@@ -269,7 +292,3 @@ class _Reader:
 
 def _whole(value: Any, low: int, high: int) -> bool:
     return type(value) is int and low <= value <= high
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 
 from amity.errors import InputError
 from amity.federation.contract_rules import NAME
-from amity.federation.run_contract import RunContract, Signed, from_json, to_json
+from amity.federation.signed import Contract, Signed, any_from_json, to_json
 from amity.hub.board import Status, new_status, read_status
 from amity.record.files import load_json, replace
 from amity.record.files import to_json as json_bytes
@@ -36,7 +36,7 @@ class HubRun(NamedTuple):
     """One run of a hub."""
 
     folder: Path
-    contract: RunContract
+    contract: Contract
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class HubRun(NamedTuple):
         """How it stands."""
         contract = self.contract
         return read_status(self.folder) or new_status(
-            contract.name, contract.invited, contract.options.all_rounds, contract.policy, contract.quorum
+            contract.name, contract.invited, contract.rounds, contract.policy, contract.quorum
         )
 
     @property
@@ -83,10 +83,10 @@ def run_of(hub: Path, name: str) -> HubRun:
     if not NAME.fullmatch(name) or not (folder / CONTRACT).exists():
         known = [path.name for path in (hub / "runs").iterdir()] if (hub / "runs").is_dir() else []
         raise InputError(f"{hub} has no run {name!r}: it has {', '.join(sorted(known)) or 'none yet'}")
-    return HubRun(folder, from_json((folder / CONTRACT).read_text(encoding="utf-8")).contract)
+    return HubRun(folder, any_from_json((folder / CONTRACT).read_text(encoding="utf-8")).contract)
 
 
-def add_run(hub: Path, signed: Signed) -> HubRun:
+def add_run(hub: Path, signed: Signed[Contract]) -> HubRun:
     """Put a run into the hub. From now on its server sees to it."""
     folder = hub / "runs" / signed.contract.name
     if (folder / CONTRACT).exists():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, Self
@@ -25,7 +24,7 @@ from amity.learn.metrics import of_classes, of_quantities, usable
 from amity.learn.probe import draws_numbers
 from amity.learn.streams import order, stream
 from amity.learn.vectors import Layout, length
-from amity.learn.workspace import Keyed, Workspace
+from amity.learn.workspace import Keyed, Threads, Workspace
 from amity.metric import Metric, main_metric
 
 _EVALUATION_BATCH = 250  # of a CNN: larger ones leave the cache, and blocks of memory that are kept (allocator.py)
@@ -77,8 +76,9 @@ class Task:
         self._template = self._build(0)
         self.layout = Layout.of(self._template)
         self.size = length(self.layout.params)  # d
-        self.normalises_batches = any(isinstance(m, _BatchNorm) for m in self._template.modules())
-        self._threads = _Threads()
+        self.normalisers = frozenset(n for n, m in self._template.named_modules() if isinstance(m, _BatchNorm))
+        self.normalises_batches = bool(self.normalisers)
+        self._threads = Threads()
         if self.size == 0:
             raise InputError("a model needs at least one trainable parameter, this one has none: check requires_grad")
         blank = torch.empty(0, dtype=dtype, device=self.device)
@@ -93,7 +93,7 @@ class Task:
         return {key: value for key, value in vars(self).items() if key != "_threads"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _threads=_Threads())
+        vars(self).update(state, _threads=Threads())
 
     def at(self, train: Split) -> Self:
         """The task as a silo with these examples trains it: its classes have weights, where that is asked for."""
@@ -295,9 +295,3 @@ class Task:
         if self._threads.space is None:
             self._threads.space = Workspace(copy.deepcopy(self._template), self.layout, self.dtype, self.device)
         return self._threads.space
-
-
-class _Threads(threading.local):
-    """What each thread keeps for itself."""
-
-    space: Workspace | None = None

@@ -32,9 +32,13 @@ def train(
     turn: Turn,
     *,
     terms: Sequence[Term] = (),
+    only: Tensor | None = None,
     role: str = "train",
 ) -> Model:
-    """One client's local training from `start`, with a fresh optimiser."""
+    """One client's local training from `start`, with a fresh optimiser.
+
+    `only` is 1 at the parameters that are trained and 0 at those that stay as they are, whatever the optimiser.
+    """
     model = task.working(start)
     params = model["params"]
     step = task.descent(turn, params)
@@ -42,6 +46,8 @@ def train(
         gradient = task.slope(model, batch, rng)
         for term in terms:
             gradient.add_(term(params))
+        if only is not None:
+            gradient.mul_(only)
         step(gradient)
     return task.release(model)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -68,3 +69,9 @@ class Keyed(TorchDispatchMode):
         if takes and kwargs.get("generator") is None:
             kwargs["generator"] = self.rng
         return func(*args, **kwargs)
+
+
+class Threads(threading.local):
+    """What each thread keeps for itself."""
+
+    space: Workspace | None = None

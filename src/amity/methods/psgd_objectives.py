@@ -27,11 +27,11 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 import torch
 from torch import Generator, Tensor
 
-from amity.config.options import check, option, unknown
-from amity.contract import MODEL, InputError, Model, Split
+from amity.config.options import check, option
+from amity.contract import InputError, Model, Split
 from amity.learn.task import Task
 from amity.learn.train import gradient_at, same_draws
-from amity.learn.vectors import Slot
+from amity.methods._layers import Chosen, last_layer, named, part, whole
 
 
 class Joint(NamedTuple):
@@ -91,68 +91,35 @@ class Share:
             )
 
     def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
-        known = [slot.name for slots in task.layout for slot in slots]
-        for name in filter(None, self._names):
-            if not any(_within(other, name) for other in known):
-                raise unknown("parameter or layer", name, known)
-        shared = {slot.name: self.shares(slot, task) for slot in task.layout.params}
+        chosen = self.shares(task)
+        shared = {slot.name: chosen(slot) for slot in task.layout.params}
         if len(set(shared.values())) == 1:
             what, instead = ("everything", "fedavg-local") if all(shared.values()) else ("nothing", "separate")
             raise InputError(
                 f"share needs a split with shared and local parameters, got one that shares {what}: "
                 f"set split=names and names to some of {', '.join(shared)}, or use {instead}"
             )
-        return self._part(task, first, True), self._part(task, first, False)
+        return part(task, first, chosen), part(task, first, chosen, False)
 
     def step(self, at: Joint, batch: Split, rng: Generator | None) -> None:
-        whole = self.model(at.task, at.shared, at.own)
-        whole["params"] = at.gradient(whole, batch, rng)
-        for part, move, side in ((at.shared, at.move_shared, True), (at.own, at.move_own, False)):
-            seen = self._part(at.task, whole, side)
+        chosen = self.shares(at.task)
+        model = whole(at.task, at.shared, at.own, chosen)
+        model["params"] = at.gradient(model, batch, rng)
+        for piece, move, side in ((at.shared, at.move_shared, True), (at.own, at.move_own, False)):
+            seen = part(at.task, model, chosen, side)
             move(seen["params"])
-            part["buffers"].copy_(seen["buffers"])
-            part["counts"].copy_(seen["counts"])
+            piece["buffers"].copy_(seen["buffers"])
+            piece["counts"].copy_(seen["counts"])
 
     def model(self, task: Task, shared: Model, own: Model) -> Model:
-        out = {}
-        for key, slots in zip(MODEL, task.layout, strict=True):
-            pieces, used = [shared[key][:0]], {True: 0, False: 0}
-            for slot in slots:
-                side = self.shares(slot, task)
-                stop = used[side] + slot.shape.numel()
-                pieces.append((shared if side else own)[key][used[side] : stop])
-                used[side] = stop
-            out[key] = torch.cat(pieces)
-        return out
+        return whole(task, shared, own, self.shares(task))
 
-    def _part(self, task: Task, model: Model, side: bool) -> Model:
-        """Of a whole model what is shared, or what is not."""
-        out = {}
-        for key, slots in zip(MODEL, task.layout, strict=True):
-            chosen = [slot for slot in slots if self.shares(slot, task) == side]
-            pieces = [model[key][slot.start : slot.start + slot.shape.numel()] for slot in chosen]
-            out[key] = torch.cat([model[key][:0], *pieces])
-        return out
-
-    @property
-    def _names(self) -> list[str]:
-        return [name.strip() for name in self.names.split(",")]
-
-    def shares(self, slot: Slot, task: Task) -> bool:
+    def shares(self, task: Task) -> Chosen:
+        """What is shared: the tensors that are named, all but the head, or the head alone."""
         if self.split == "names":
-            return any(_within(slot.name, name) for name in self._names)
-        last = task.layout.params[-1].name
-        head = last.rpartition(".")[0]
-        if all(other.name.rpartition(".")[0] == head for other in task.layout.params):
-            in_head = slot.name == last  # the head of a single layer is its bias
-        else:
-            in_head = slot.name.rpartition(".")[0] == head
-        return in_head == (self.split == "body_local")
-
-
-def _within(name: str, layer: str) -> bool:
-    """Whether a tensor is this one, or lies in this layer."""
-    return f"{name}.".startswith(f"{layer}.")
+            return named(task, self.names)
+        head = last_layer(task)
+        return head if self.split == "body_local" else lambda slot: not head(slot)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ again, with what has been run beside it since.
 from __future__ import annotations
 
 import platform
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -209,7 +210,7 @@ def _use(facts: ModelFacts) -> str:
     if facts.get("own"):
         build = "amity.read_run('RUN', model=lambda: YourNetwork())"
         return f"    {build}.predict({facts['silo']!r}, 'FILE.csv')"
-    name = f'"{facts["silo"]}"' if " " in facts["silo"] else facts["silo"]
+    name = shlex.quote(facts["silo"])
     return f"    amity predict RUN --silo {name} --data FILE.csv\n    amity export RUN --silo {name} --to onnx"
 
 

@@ -26,7 +26,7 @@ LIMIT = 100_000_000
 def outcomes(task: Task, silos: Sequence[Silo], models: Mapping[str, Model]) -> dict[str, dict[str, Array]]:
     """Return by silo what its model says about its own test examples, as arrays to be written."""
     kind = kind_of(sum(len(silo.test.y) for silo in silos) * task.classes)
-    return {silo.name: _outcome(task, silo, models[silo.name], kind) for silo in silos}
+    return {silo.name: outcome(task, silo, models[silo.name], kind) for silo in silos}
 
 
 def kind_of(numbers: int) -> type[np.floating] | None:
@@ -35,7 +35,8 @@ def kind_of(numbers: int) -> type[np.floating] | None:
     return next((kind for kind in kinds if numbers * np.dtype(kind).itemsize <= LIMIT), None)
 
 
-def _outcome(task: Task, silo: Silo, model: Model, kind: type[np.floating] | None) -> dict[str, Array]:
+def outcome(task: Task, silo: Silo, model: Model, kind: type[np.floating] | None = np.float32) -> dict[str, Array]:
+    """Return what one silo's model says about its test examples; probabilities are of this kind, None: without."""
     outputs = outputs_of(task, model, task.prepare(silo.test).x)
     if not task.classes:
         said, truth = (restored(values, silo.scale) for values in (outputs[:, 0], silo.test.y))

@@ -24,8 +24,15 @@ Truth = tuple[str | None, ...] | tuple[float | None, ...]
 """A label for each example, None where there is none."""
 
 
+FOR_NEW_ROWS = (
+    "This counts only for rows that the model was not trained on; on rows from its own training it looks too good."
+)
+"""Said with every agreement. Which rows a model was trained on is not kept beside it: even as hashes they would tell
+anybody who has the model, and somebody's row, whether that person was among them."""
+
+
 class Agreement(NamedTuple):
-    """How right a model was about examples whose labels are known."""
+    """How right a model was about examples whose labels are known, if it was not trained on them (`FOR_NEW_ROWS`)."""
 
     rows: int  # examples with a label
     accuracy: float | None = None  # in percent, of classes

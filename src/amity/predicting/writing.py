@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from amity.errors import InputError
-from amity.predicting.predictions import Predictions
+from amity.predicting.predictions import FOR_NEW_ROWS, Predictions
 from amity.predicting.target import writing
 from amity.record.files import plain, replace, replacing
 
@@ -75,7 +75,7 @@ def to_dict(predictions: Predictions) -> dict[str, Any]:
         "classes": None if predictions.labels is None else list(predictions.labels),
         "predictions": [_item(predictions, row) for row in range(len(predictions.values))],
         "agreement": None if agreement is None else plain(agreement._asdict()),
-        "notes": list(predictions.notes),
+        "notes": [*predictions.notes, *([] if agreement is None else [FOR_NEW_ROWS])],
     }
 
 

@@ -32,6 +32,7 @@ from amity.record.reader import Record, own_config, read
 from amity.record.results import over_seeds, write_results
 from amity.record.resuming import begun, check_resumable, go_back
 from amity.record.sharing import make_folder
+from amity.record.stale import refuse_stale_alone, remove_stale_alone
 from amity.record.summary import delivered, evaluated, in_words, metric_of, score_of, scores_of
 from amity.record.writer import Recorder
 
@@ -59,6 +60,8 @@ __all__ = [
     "over_seeds",
     "own_config",
     "read",
+    "refuse_stale_alone",
+    "remove_stale_alone",
     "replacing",
     "score_of",
     "scores_of",

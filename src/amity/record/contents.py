@@ -133,6 +133,7 @@ class Line(Scored):
     bytes_up: int
     bytes_down: int
     bytes_eval: int
+    bytes_spared: NotRequired[int]  # of these two: not sent, since silos had them from the letter before
     seconds: dict[str, float | None]  # phase -> wall time
     executed: NotRequired[str]
     took_part: NotRequired[list[str]]
@@ -183,6 +184,7 @@ class Summary(Subject):
     bytes_up: int
     bytes_down: int
     bytes_eval: int
+    bytes_spared: NotRequired[int]
     block_score: float | None
 
 

@@ -36,6 +36,8 @@ def line_of(round: Round, silos: Sequence[str], main: MainScore) -> Line:
         "collaborators": number,
         "warnings": [*round.warnings, *_failures(round.scores, silos)],
     }
+    if round.bytes_spared:
+        line["bytes_spared"] = round.bytes_spared
     if round.holds is not None:
         line["holds"] = dict(zip(silos, round.holds, strict=True))
     if round.ending:  # and the model has learnt from all examples, those that were held out too

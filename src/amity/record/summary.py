@@ -140,6 +140,8 @@ def summarise(
         "engine": facts["engine"],
         "version": facts["version"],
     }
+    if spared := sum(line.get("bytes_spared", 0) for line in lines):
+        summary["bytes_spared"] = spared
     return cast(Summary, plain(summary))
 
 

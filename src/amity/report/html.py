@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
 from amity.record import Manifest, Record
-from amity.report.contents import VERSION, SiloView, View
+from amity.report.contents import SiloView, View
 from amity.report.page.document import report_page, write_report_page, write_text
-from amity.report.view import view_of
+from amity.report.view import empty_view, view_of
 
 
 def write_report(records: Sequence[Record], path: str | Path) -> Path:
@@ -30,26 +28,12 @@ def holdings_view(manifest: Manifest) -> View:
     count = manifest["classes"]
     sha = manifest.get("sha256", "")
     return {
-        "version": VERSION,
-        "amity": version("amity"),
-        "made": time.time(),
-        "title": f"{setting} on {data}",
-        "score": {"key": "accuracy", "title": "accuracy", "unit": "%", "better": "higher"},
+        **empty_view(f"{setting} on {data}"),
         "data": data,
         "setting": setting,
-        "model": "",
         "classes": (manifest.get("labels") or [str(number) for number in range(count)]) if count else None,
-        "label": None,
-        "features": None,
         "silos": [_silo(manifest, place) for place in range(len(manifest["silos"]))],
         "notes": [*manifest.get("notes", []), *([f"sha256 of the split: {sha[:16]}"] if sha else [])],
-        "methods": [],
-        "table": {},
-        "remarks": [],
-        "worth": [],
-        "why_no_worth": "",
-        "runs": [],
-        "live": None,
     }
 
 

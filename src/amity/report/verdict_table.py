@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from amity.metric import METRICS
 from amity.report.contents import SiloVerdict, WorthView
 
 MOST = 20
@@ -35,21 +36,22 @@ def shown(worth: WorthView) -> list[SiloVerdict]:
 
 def _table(worth: WorthView, rows: list[SiloVerdict]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    heads = ["Alone %", *(["Global %"] if worth["shared"] else []), "Personal %", "Difference", "95 % interval", "n"]
+    metric = METRICS[worth.get("score", "accuracy")]
+    named = ["Alone", *(["Global"] if worth["shared"] else []), "Personal"]
+    unit = f" {'' if metric.usual else f'{metric.short} '}{metric.unit}".rstrip()
+    difference = "Difference" if metric.unit else f"Smaller {metric.short}, %"
+    heads = [*(f"{name}{unit}" for name in named), difference, "95 % interval", "n"]
     table.add_column("Silo", no_wrap=True)
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("Verdict", no_wrap=True)
     for one in rows:
         numbers = [one["alone"], *([one["shared"]] if worth["shared"] else []), one["personal"]]
-        texts = [*(_number(value) for value in numbers), _signed(one["difference"], 1), _interval(one)]
+        shown = ["–" if value is None else f"{value:.1f}" if metric.unit else metric.digits(value) for value in numbers]
+        texts = [*shown, _signed(one["difference"], 1), _interval(one)]
         examples = "–" if one["examples"] is None else f"{one['examples']:,}"
         table.add_row(*(Text(text) for text in (one["silo"], *texts, examples, one["words"])))
     return table
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
 
 
 def _signed(value: float | None, digits: int) -> str:

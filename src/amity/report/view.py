@@ -23,7 +23,7 @@ import tomli_w
 
 from amity.config.references import REFERENCES
 from amity.errors import InputError
-from amity.metric import METRICS
+from amity.metric import ACCURACY, METRICS
 from amity.record import Record, make_folder
 from amity.record.files import not_written
 from amity.record.files import replace as put
@@ -112,6 +112,32 @@ def _each_once(texts: Iterable[str]) -> str:
 def _score(key: str) -> ScoreView:
     metric = METRICS[key]
     return {"key": key, "title": metric.title, "unit": metric.unit, "better": metric.better}
+
+
+def empty_view(title: str, made: float | None = None) -> View:
+    """Return a view without any run, for pages that have something else to show."""
+    return {
+        "version": VERSION,
+        "amity": version("amity"),
+        "made": time.time() if made is None else made,
+        "title": title,
+        "score": _score(ACCURACY.key),
+        "data": "",
+        "setting": "",
+        "model": "",
+        "classes": None,
+        "label": None,
+        "features": None,
+        "silos": [],
+        "notes": [],
+        "methods": [],
+        "table": {},
+        "remarks": [],
+        "worth": [],
+        "why_no_worth": "",
+        "runs": [],
+        "live": None,
+    }
 
 
 def _classes(runs: Sequence[Record]) -> list[str] | None:

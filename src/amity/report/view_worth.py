@@ -24,9 +24,11 @@ from amity.record.files import Array
 from amity.report.contents import Judgement, SiloVerdict, WorthView
 from amity.report.series import Series, same_tests, series_of
 from amity.report.view_course import finite
-from amity.worth import consortium, judgement, paired
+from amity.report.worth_words import rule, unequal
+from amity.worth import consortium, judgement, paired, shares
 from amity.worth.contents import Score
 from amity.worth.paired import UNKNOWN, Difference
+from amity.worth.shares import Answers
 
 SHARED = "fedavg"
 """The method whose global model is shown beside personal ones."""
@@ -57,6 +59,7 @@ class Compared(NamedTuple):
     shared: float | None
     personal: float | None
     difference: Difference
+    why: str = ""  # where the difference is not known
 
 
 def worth_of(series: Sequence[Series]) -> tuple[list[WorthView], str]:
@@ -148,7 +151,7 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
         for run, against in pairs
     ]
     groups = [by_seed] if one.same_silos or len(by_seed) == 1 else [[seed] for seed in by_seed]
-    score = score_of_verdicts(one.first)
+    score = score_of(one.first.facts)
     verdicts = [[_verdict(silo, [seed[silo] for seed in group], score) for silo in group[0]] for group in groups]
     every = [verdict for group in verdicts for verdict in group]
     counts = consortium.counted([verdict["judgement"] for verdict in every])
@@ -164,29 +167,30 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
         "unknown": counts.unknown,
         "mean": finite(math.fsum(differences) / len(differences)) if differences else None,
         "words": _answer(counts, pairs, len(groups)),
-        "chance": consortium.beyond_chance(counts, differences),
-        "rule": _rule(score, len(pairs), _unequal(*pairs[0]), dealt_anew=len(groups) > 1),
+        "chance": consortium.beyond_chance(counts, differences, judgement.unit_of(score)),
+        "rule": rule(score, len(pairs), unequal(*pairs[0]), dealt_anew=len(groups) > 1),
         "score": score,
     }
-
-
-def score_of_verdicts(record: Record) -> Score:
-    """Return what verdicts are about: right or wrong, which is accuracy, or errors of quantities, by R2."""
-    return "r2" if METRICS[score_of(record.facts)].labels == "quantities" else "accuracy"
 
 
 def _compared(run: Record, against: Record, shared: Record | None, silo: str) -> Compared:
     ours, theirs = (_each(record, silo) for record in (run, against))
     others = None if shared is None else _each(shared, silo)
+    alone, common, personal = (_recorded(record, silo) for record in (against, shared, run))
     if ours is None or theirs is None or len(ours) != len(theirs):
-        return Compared(None, _recorded(against, silo), _recorded(shared, silo), _recorded(run, silo), UNKNOWN)
-    if ours.dtype == bool:
+        return Compared(None, alone, common, personal, UNKNOWN)
+    score = score_of(run.facts)
+    if score == "accuracy":
         difference = paired.of_outcomes(ours, theirs)
         return Compared(len(ours), _share(theirs), _share(others), _share(ours), difference)
-    alone, common, personal = (_recorded(record, silo) for record in (against, shared, run))
-    around = _around(theirs, alone) or _around(ours, personal)
-    difference = UNKNOWN if around is None else paired.of_squares(ours, theirs, around)
-    return Compared(len(ours), alone, common, personal, difference)
+    if score == "r2":
+        around = _around(theirs, alone) or _around(ours, personal)
+        difference = UNKNOWN if around is None else paired.of_squares(ours, theirs, around)
+        return Compared(len(ours), alone, common, personal, difference, shares.NO_R2)
+    said, said_alone = (_answers(record, silo) for record in (run, against))
+    if said is None or said_alone is None:
+        return Compared(len(ours), alone, common, personal, UNKNOWN, "its record holds no predictions")
+    return Compared(len(ours), alone, common, personal, *shares.compared(score, said, said_alone))
 
 
 def _share(right: Array | None) -> float | None:
@@ -198,12 +202,20 @@ def _each(record: Record, silo: str) -> Array | None:
     return record.predictions.get(silo, {}).get("delivered")
 
 
+def _answers(record: Record, silo: str) -> Answers | None:
+    """Return what the delivered model says about each test example; None where it is not kept."""
+    kept = record.predictions.get(silo, {})
+    if "truth" not in kept or "predicted" not in kept:
+        return None
+    return Answers(kept["truth"], kept["predicted"], kept.get("probabilities"))
+
+
 def _recorded(record: Record | None, silo: str) -> float | None:
-    """Return a silo's accuracy or R2 with the delivered model, or of the last round so far."""
+    """Return a silo's main score with the delivered model, or of the last round so far."""
     round = None if record is None else record.results.get("delivered_round")
     if record is None or not round or silo not in record.silos:
         return None
-    scores = scores_of(record.lines[round - 1], score_of_verdicts(record))
+    scores = scores_of(record.lines[round - 1])
     return finite(scores[record.silos.index(silo)]) if scores else None
 
 
@@ -218,7 +230,7 @@ def _around(errors: Array, score: float | None) -> float | None:
 def _verdict(silo: str, seeds: Sequence[Compared], score: Score) -> SiloVerdict:
     """Return the verdict on one silo, over the seeds that compare it."""
     difference = judgement.over_seeds([one.difference for one in seeds], score)
-    judged, words = judgement.judged(difference)
+    judged, words = judgement.judged(difference, score, next((one.why for one in seeds if one.why), ""))
     examples = [one.examples for one in seeds if one.examples is not None]
     found: SiloVerdict = {
         "silo": silo,
@@ -260,31 +272,3 @@ def _answer(counts: consortium.Counts, pairs: Sequence[tuple[Record, Record]], s
         return "Whether joining was worth it is known when both runs are finished."
     words = consortium.answer(counts)
     return words if seeds == 1 else f"{words[:-1]} (silos of {seeds} seeds, each dealt anew)."
-
-
-def _rule(score: Score, seeds: int, unequal: str, *, dealt_anew: bool) -> str:
-    how: dict[Score, str] = {
-        "accuracy": "Tango's score interval for the difference of two models on the same test examples",
-        "r2": "a bootstrap over the silo's test examples of the difference in R²",
-    }
-    words = (
-        "A silo gains, or is better alone, if the 95 % interval of the difference leaves out zero: "
-        f"{how[score]}, widened by {judgement.TRAINING[score]:g} points (standard deviation) for what two trainings "
-        "differ by anyway. Measured where joining does nothing, at most 5 % of silos get a false verdict: "
-        "docs/verdicts.md."
-    )
-    if dealt_anew:
-        words += f" Silos are dealt anew with each of {seeds} seeds: rows are of the first, counts are of all."
-    elif seeds > 1:
-        words += f" Over {seeds} seeds: the mean difference, with the mean of the seeds' intervals over examples."
-    return words + unequal
-
-
-def _unequal(run: Record, against: Record) -> str:
-    """Return a sentence where the model alone was trained for another number of rounds or epochs."""
-    told = []
-    for key in ("rounds", "epochs"):
-        ours, theirs = run.config.get(key), against.config.get(key)
-        if ours != theirs:
-            told.append(f"{theirs} {key} alone, {ours} together")
-    return f" Unequal work: {', '.join(told)}." if told else ""

@@ -16,7 +16,8 @@ from amity.errors import DamagedFile, InputError
 from amity.federation.membership import with_member
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.proposal import members_of
-from amity.federation.run_contract import RunContract, Signed, from_json, to_json
+from amity.federation.run_contract import RunContract
+from amity.federation.signed import Signed, from_json, to_json
 from amity.record.files import load_json
 from amity.record.files import replace as put
 from amity.record.files import to_json as json_bytes
@@ -30,7 +31,7 @@ FILE = "plan.json"
 class Agreed(NamedTuple):
     """A run that the silo takes part in, with what its plan follows from."""
 
-    signed: Signed
+    signed: Signed[RunContract]
     silo: int  # its number
     roster: tuple[Member, ...]
     joined: tuple[Member, ...] = ()  # since round 1, as far as others are told of them

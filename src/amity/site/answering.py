@@ -1,5 +1,6 @@
 """Answering messages at a silo: consent first, then the silo's side of the run, with all that it keeps on disk.
 
+    Summarise   the contract about a schema is verified, policy or people decide. Declined, or Summarised
     Describe    the contract is verified, then policy or people decide. Declined: no data were opened. Else Described
     Propose     the same, then the plan is resolved from contract and roster, and written to disk. Standing
     Train, Commit, Measure, Keep, Joined, Hello     the silo's side of the run, in STATE/runs/<run>/state
@@ -33,12 +34,16 @@ from amity.federation.messages import (
     Message,
     Propose,
     Standing,
+    Summarise,
+    Summarised,
     Train,
 )
 from amity.federation.narrowing import narrowed, widened
 from amity.federation.plan import Member, layout_of
 from amity.federation.proposal import read_proposal
-from amity.federation.run_contract import Signed
+from amity.federation.run_contract import RunContract
+from amity.federation.schema_contract import SchemaContract
+from amity.federation.signed import Contract, Signed, about_a_run, about_a_schema
 from amity.prepare import roster_of
 from amity.site import agreement, consent, ending, keeping
 from amity.site.accounts import Accounts
@@ -47,6 +52,7 @@ from amity.site.config import Site
 from amity.site.data import prepared
 from amity.site.keeping import KeptSilo, held, writing
 from amity.site.model_file import write_model
+from amity.site.summarising import summary_for
 
 
 class Worker:
@@ -86,12 +92,15 @@ class Worker:
         if end is not None and end["left"]:
             return Left(message.run, end["round"], message.silo)
         match message:
+            case Summarise():
+                asked = about_a_schema(self._opened(message, message.document))
+                return self._declined(message, asked) or self._summarised(message, asked.contract)
             case Describe():
-                signed = self._opened(message, message.document)
+                signed = about_a_run(self._opened(message, message.document))
                 return self._declined(message, signed) or self._described(message, signed)
             case Propose():
                 document, roster, joined = read_proposal(message.document)
-                signed = self._opened(message, document)
+                signed = about_a_run(self._opened(message, document))
                 agreed = Agreed(signed, message.silo, roster, joined)
                 return self._declined(message, signed) or self._agree(message, agreed)
         side = self._side_of(message.run)
@@ -110,7 +119,7 @@ class Worker:
             self._write_model(side)
         return answer
 
-    def _opened(self, message: Describe | Propose, document: str) -> Signed:
+    def _opened(self, message: Summarise | Describe | Propose, document: str) -> Signed[Contract]:
         """The contract in a document, if it holds."""
         try:
             return consent.opened(self.site, message.run, document, self._root(self.site))
@@ -118,7 +127,7 @@ class Worker:
             self._accounts.decided("refused", message.run, str(error))
             raise
 
-    def _declined(self, message: Describe | Propose, signed: Signed) -> Declined | None:
+    def _declined(self, message: Summarise | Describe | Propose, signed: Signed[Contract]) -> Declined | None:
         """The refusal, where the policy speaks against the contract or nobody here has approved it."""
         with writing(self.site):
             found = consent.decision(self.site, signed)
@@ -126,14 +135,17 @@ class Worker:
         self._accounts.decided("approved" if found.approved else "declined", message.run, words, signed.contract.hash())
         return None if found.approved else Declined(*message[:3], words)
 
-    def _described(self, message: Describe, signed: Signed) -> Described:
+    def _summarised(self, message: Summarise, contract: SchemaContract) -> Summarised:
+        return Summarised(*message[:3], summary_for(self.site, contract))
+
+    def _described(self, message: Describe, signed: Signed[RunContract]) -> Described:
         return Described(*message[:3], json.dumps(self._member(signed)._asdict()))
 
-    def _member(self, signed: Signed) -> Member:
+    def _member(self, signed: Signed[RunContract]) -> Member:
         (member,) = roster_of(self._silos(signed))
         return member
 
-    def _silos(self, signed: Signed) -> Silos:
+    def _silos(self, signed: Signed[RunContract]) -> Silos:
         """The silo's data, made ready for a contract; they are read once."""
         key = signed.contract.hash()
         if self._ready is None or self._ready[0] != key:

@@ -5,7 +5,7 @@
     data = "patients.csv"               # csv, parquet, npz, or a folder: what `--data folder:` takes for one silo
     label = "diagnosis"                 # the column of the labels, in tables
     drop_columns = ["id"]               # columns to leave out
-    schema = "schema.toml"              # what columns of tables are, the same file at all silos; else they are numbers
+    schema = "schema.toml"              # insist on this schema: a contract with another is refused. Not needed else
     test_fraction = 0.2                 # held out where the data bring no test part; else what the run says
     factory = "my_data:load"            # instead of `data`: a function that gives x_train, y_train, x_test, y_test
     model = "my_models:build"           # the code of a model of one's own, which a contract only names

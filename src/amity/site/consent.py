@@ -9,7 +9,8 @@ from importlib.metadata import version
 from amity.errors import InputError
 from amity.federation.approvals import offer, read_approvals, settle
 from amity.federation.policy import Decision, decide
-from amity.federation.run_contract import RunContract, Signed, to_json, verify
+from amity.federation.run_contract import RunContract
+from amity.federation.signed import Contract, Signed, to_json, verify
 from amity.site import agreement
 from amity.site.config import Site
 
@@ -28,7 +29,7 @@ def root_certificate(site: Site) -> bytes:
         ) from None
 
 
-def opened(site: Site, run: str, document: str, root: bytes) -> Signed:
+def opened(site: Site, run: str, document: str, root: bytes) -> Signed[Contract]:
     """The contract in a document: verified, about this run, for this silo, and one that this version can keep to.
 
     The certificate of its signer may end while a run goes on that was agreed to here.
@@ -44,9 +45,9 @@ def opened(site: Site, run: str, document: str, root: bytes) -> Signed:
     return signed
 
 
-def _check_kept(contract: RunContract) -> None:
+def _check_kept(contract: Contract) -> None:
     """Refuse what a contract promises and nobody here would keep."""
-    if contract.privacy:
+    if isinstance(contract, RunContract) and contract.privacy:
         raise InputError(
             f"a silo of this version knows no privacy options, the contract of run {contract.name!r} promises "
             f"{', '.join(contract.privacy)}: make it anew without"
@@ -59,7 +60,7 @@ def _check_kept(contract: RunContract) -> None:
         )
 
 
-def decision(site: Site, signed: Signed) -> Decision:
+def decision(site: Site, signed: Signed[Contract]) -> Decision:
     """Whether the silo takes part. What is not approved yet waits in its state folder for somebody to look at it."""
     contract = signed.contract
     approvals = read_approvals(site.state, site.name)

@@ -26,17 +26,19 @@ from amity.config.run import Run
 from amity.contract import InputError, Silo, Split
 from amity.data.division import Division
 from amity.data.own.arrays import own_silos
+from amity.data.own.folder_layout import pieces
 from amity.data.own.tensors import to_labels, to_tensor
 from amity.data.schema import labels
 from amity.data.schema.schema_file import read_schema
+from amity.data.schema.schema_json import schema_of
 from amity.data.schema.table_schema import TableSchema
 from amity.data.silos import Silos
 from amity.data.source import scale_pixels
-from amity.federation.run_contract import DataForm
+from amity.federation.run_contract import DataForm, schema_hash
 from amity.prepare import ready
 from amity.resolve import method_of
 from amity.site.config import Site
-from amity.site.files import read_by_schema, read_parts
+from amity.site.files import lacking_columns, read_by_schema, read_parts
 
 _log = logging.getLogger("amity.site")
 
@@ -47,16 +49,16 @@ class UnfitData(InputError):
 
 def prepared(site: Site, form: DataForm, run: Run) -> Silos:
     """The silo's data as they are learnt from: read, and made ready as in a simulation."""
-    with _private(site):
+    with private(site):
         name, method = method_of(run)
         return ready(silos_of(site, form, run), run, name, method)
 
 
 def silos_of(site: Site, form: DataForm, run: Run) -> Silos:
     """The silo's data, in the form of a contract."""
-    with _private(site):
+    with private(site):
         features: tuple[str, ...] = ()
-        schema = None if site.schema is None else read_schema(site.schema)
+        schema = schema_for(site, form)
         if site.data is None:
             whole = _from_factory(site, form, run)
         else:
@@ -83,8 +85,39 @@ def silos_of(site: Site, form: DataForm, run: Run) -> Silos:
     )
 
 
+def schema_for(site: Site, form: DataForm) -> TableSchema | None:
+    """The schema by which the silo's tables are coded: the contract's, and no other. None where it has none."""
+    own = None if site.schema is None else read_schema(site.schema)
+    if form.schema is None:
+        if own is not None:
+            raise UnfitData(
+                f"silo {site.name}: silo.toml names a schema and the contract has none, so that silos could code "
+                "tables in different ways: leave schema out, or ask for a contract with [data] schema"
+            )
+        return None
+    if site.data is None or not all(piece.is_table for piece in pieces(site.data)):
+        raise UnfitData(
+            f"silo {site.name}: the contract's schema codes csv or parquet tables, its own data are none: bring tables"
+        )
+    if own is not None and schema_hash(own.json()) != schema_hash(form.schema):
+        raise UnfitData(
+            f"silo {site.name}: the schema in silo.toml must be the contract's, it has {schema_hash(own.json())[:12]} "
+            f"and the contract {schema_hash(form.schema)[:12]}: leave schema out of silo.toml, the contract brings it"
+        )
+    schema = schema_of(form.schema)
+    if schema.features != form.features:
+        raise UnfitData(f"silo {site.name}: the contract's features must be those of its schema: have it made anew")
+    lacking = lacking_columns(site.data, schema)
+    if lacking:
+        raise UnfitData(
+            f"silo {site.name}: the columns of the contract's schema must be in its tables, it lacks {len(lacking)} "
+            f"({', '.join(lacking)[:200]}): add or rename them"
+        )
+    return schema
+
+
 @contextmanager
-def _private(site: Site) -> Iterator[None]:
+def private(site: Site) -> Iterator[None]:
     """Keep what goes wrong with data to the silo's own log."""
     try:
         yield
@@ -103,11 +136,6 @@ def _from_files(
     if schema is None:
         parts = read_parts(path, site.label, site.drop_columns, form.features)
     else:
-        if form.features != schema.features:
-            raise UnfitData(
-                f"silo {site.name}: the contract's features must be those of the schema in silo.toml, in their order, "
-                f"it has {len(form.features or ())} and the schema {len(schema.features)}: use the consortium's schema"
-            )
         parts = read_by_schema(path, schema, site.label, site.drop_columns)
     if missing := sorted({name for part in parts for name in part.missing}):
         raise UnfitData(
@@ -117,7 +145,7 @@ def _from_files(
     column = parts[0].label
     splits = [
         Split(coloured(part.x, form.shape), y)
-        for part, y in zip(parts, _numbered(site, form, [part.y for part in parts], column), strict=True)
+        for part, y in zip(parts, numbered(site, form.labels, [part.y for part in parts], column), strict=True)
     ]
     fraction = run.test_fraction if site.test_fraction is None else site.test_fraction
     halves = splits if len(splits) == 2 else Division(run.seed, fraction).divide(splits[0], site.name)
@@ -146,7 +174,7 @@ def _from_factory(site: Site, form: DataForm, run: Run) -> Silo:
             "change it"
         )
     marks = [_written(y, site.name) for _, y in named.values()]
-    numbers = _numbered(site, form, marks, "its factory's labels")
+    numbers = numbered(site, form.labels, marks, "its factory's labels")
     pairs = zip(named.items(), numbers, strict=True)
     splits = {part: Split(to_tensor(x, site.name), y) for (part, (x, _)), y in pairs}
     if "test" not in splits:
@@ -171,11 +199,11 @@ def code(site: Site, place: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _numbered(site: Site, form: DataForm, parts: Sequence[labels.Written], column: str) -> list[Tensor]:
-    """Labels as numbers: places in the contract's list, or quantities."""
-    if form.labels is None:
+def numbered(site: Site, names: Sequence[str] | None, parts: Sequence[labels.Written], column: str) -> list[Tensor]:
+    """Labels as numbers: places in the contract's list of names, or quantities."""
+    if names is None:
         return labels.number({site.name: [labels.written(y, column) for y in parts]}, "quantities").parts
-    places = {unicodedata.normalize("NFC", label): place for place, label in enumerate(form.labels)}
+    places = {unicodedata.normalize("NFC", label): place for place, label in enumerate(names)}
     counted = not any(map(labels.is_number, places))  # the list has words: whole numbers can only be places in it
     found, unknown = [], 0
     for y in parts:

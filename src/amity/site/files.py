@@ -73,6 +73,13 @@ def read_by_schema(path: Path, schema: TableSchema, label: str | None, drop: Seq
     return found
 
 
+def lacking_columns(path: Path, schema: TableSchema) -> list[str]:
+    """The columns of a schema, its label among them, that some table of the silo does not have."""
+    wanted = (schema.label, *(column.name for column in schema.used))
+    headers = [set(map(columns.spelt, silo_file.header(piece.path))) for piece in pieces(path)]
+    return [name for name in wanted if not all(name in header for header in headers)]
+
+
 def _read(
     piece: Piece, label: str | None, drop: Sequence[str], features: Sequence[str] | None, budget: MemoryBudget
 ) -> list[Read]:

@@ -14,21 +14,25 @@ whole run did, and neither the server nor the other silos have to wait for that.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from amity.contract import Model, Score, Silo
+from amity.contract import Method, Model, Score, Silo
 from amity.errors import InputError
 from amity.federation.messages import Commit, Keep, Train
 from amity.federation.plan import Plan
 from amity.federation.safe_files import lock
 from amity.learn.task import Task
 from amity.learn.threads import one_thread
+from amity.methods.ended import Ended, with_ending
 from amity.methods.separate import Separate
 from amity.predicting.model import outputs_of, restored
+from amity.predicting.outcomes import outcome
 from amity.record.contents import ModelFacts
 from amity.record.files import load_json, plain, save_arrays, to_json
 from amity.record.files import replace as put
@@ -39,8 +43,10 @@ from amity.site.ending import VERDICT
 from amity.site.keeping import KeptSilo, writing
 from amity.site.model_file import WEIGHTS, read_facts, read_weights, write_weights
 from amity.site.verdict import Verdict, report
-from amity.worth import paired
+from amity.worth import paired, shares
 from amity.worth.judgement import judged, with_training
+from amity.worth.paired import Difference
+from amity.worth.shares import Answers
 
 REPORT, ALONE, PREDICTIONS = "report.md", "alone.safetensors", "predictions.npz"
 
@@ -84,15 +90,19 @@ def finish(site: Site, run: str) -> Verdict:
         alone = train_alone(plan, agreed.silo, silo, rounds, folder / "alone")
         write_weights(folder / ALONE, plan.task, alone.model)
         personal = read_weights(folder / WEIGHTS, plan.task)
-        return _compared(folder, facts, plan.task, silo, personal, alone, rounds)
+        return write_verdict(folder, facts, plan.task, silo, personal, alone, rounds)
 
 
 def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) -> Alone:
     """Train with the silo's own data only: as `separate` does, with the run's solver, in every round.
 
-    Its validation data choose the round, where it has some; else it is the last.
+    Its validation data choose the round, where it has some; else it is the last. In a run with an ending the model goes
+    on to its own end as well, and that is the one to compare with.
     """
-    own = plan._replace(method=Separate(), rule=replace(plan.rule, participation=1.0, drop=0.0))
+    method: Method = Separate()
+    if isinstance(plan.method, Ended):
+        method = with_ending(method, plan.method.rounds, plan.method.epochs, "auto", False)
+    own = plan._replace(method=method, rule=replace(plan.rule, participation=1.0, drop=0.0))
     side = KeptSilo(own, client, silo, folder)
     try:
         if side.pending is not None:
@@ -102,8 +112,12 @@ def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) 
         if side.kept is not None and side.data.val is not None:
             best = plan.task.evaluate(side.delivered(), side.data.val, side.unit).main
         for round in range(side.committed + 1, rounds + 1):
-            side.answer(Train(plan.run, round, client, {}))
+            down = method.download({}, torch.tensor([client]), round, lambda role, key: torch.Generator())
+            side.answer(Train(plan.run, round, client, down.to(0)))
             side.answer(Commit(plan.run, round, client, "accepted"))
+            if round == own.rule.ending:
+                side.answer(Keep(plan.run, round, client, None))
+                break
             val = None if side.data.val is None else side.measure(round, None).val
             if val is not None and metric.beats(val, best):
                 best = val
@@ -116,19 +130,15 @@ def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) 
         side.close()
 
 
-def _compared(
+def write_verdict(
     folder: Path, facts: ModelFacts, task: Task, silo: Silo, personal: Model, alone: Alone, rounds: int
 ) -> Verdict:
     """Compare two models on the silo's test data, and write all that is known."""
     scores = {"personal": _score(task, silo, personal), "alone": _score(task, silo, alone.model)}
-    first, second = (score.each.numpy(force=True) for score in scores.values())
-    truth = silo.test.y.numpy(force=True)
-    if task.classes:
-        difference = paired.of_outcomes(first, second)
-    else:
-        difference = paired.of_errors(first, second, truth * silo.scale.unit)
-    difference = with_training(difference, "accuracy" if task.classes else "r2")
-    judgement, words = judged(difference)
+    score = task.metric.key
+    seen, why = _difference(task, silo, personal, alone.model, scores)
+    difference = with_training(seen, score)
+    judgement, words = judged(difference, score, why)
     told = Verdict(
         run=facts["run"],
         silo=silo.name,
@@ -137,10 +147,10 @@ def _compared(
         rounds=rounds,
         round=facts["round"],
         alone_round=alone.round,
-        examples=len(truth),
-        score="accuracy" if task.classes else "r2",  # by which its interval is: whatever the run is scored by
-        personal=_compared_by(scores["personal"]),
-        alone=_compared_by(scores["alone"]),
+        examples=len(silo.test.y),
+        score=score,
+        personal=scores["personal"].main,
+        alone=scores["alone"].main,
         difference=difference.points,
         low=difference.low,
         high=difference.high,
@@ -162,9 +172,18 @@ def _score(task: Task, silo: Silo, model: Model) -> Score:
     return task.scores(outputs, test.y, [len(test.y)], [0.0], [silo.scale.unit])[0]
 
 
-def _compared_by(score: Score) -> float:
-    """The score whose difference has an interval."""
-    return score.metrics["r2"] if "r2" in score.metrics else score.accuracy
+def _difference(
+    task: Task, silo: Silo, personal: Model, alone: Model, scores: Mapping[str, Score]
+) -> tuple[Difference, str]:
+    """Return how much better the personal model is by the run's main score, or why that cannot be said."""
+    first, second = (scores[name].each.numpy(force=True) for name in ("personal", "alone"))
+    score = task.metric.key
+    if score == "accuracy":
+        return paired.of_outcomes(first, second), ""
+    if score == "r2":
+        return paired.of_errors(first, second, silo.test.y.numpy(force=True) * silo.scale.unit), shares.NO_R2
+    said, said_alone = (Answers(**outcome(task, silo, model)) for model in (personal, alone))
+    return shares.compared(score, said, said_alone)
 
 
 def _write_predictions(file: Path, task: Task, silo: Silo, models: dict[str, Model], facts: ModelFacts) -> None:

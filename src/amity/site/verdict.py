@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from amity.learn.metrics import TITLES, UNITS
-from amity.worth.contents import Judgement
+from amity.worth.contents import Judgement, Score
+from amity.worth.judgement import unit_of
 from amity.worth.paired import LEVEL
 
 
 class Verdict(TypedDict):
-    """What `verdict.json` holds. Scores are in percent, the difference and its interval in points."""
+    """What `verdict.json` holds.
+
+    Scores are in percent, the difference and its interval in points; RMSE and MAE are in the label's own unit, and
+    differ by percent of the model alone's.
+    """
 
     run: str
     silo: str
@@ -21,7 +26,7 @@ class Verdict(TypedDict):
     round: int  # whose personal model is delivered
     alone_round: int  # whose model it is compared with
     examples: int  # to test on
-    score: Literal["accuracy", "r2"]
+    score: Score  # the main score of the run
     personal: float | None
     alone: float | None
     difference: float | None
@@ -43,8 +48,8 @@ def report(verdict: Verdict) -> str:
         "",
         f"| on {examples:,} test examples of its own | {title} |",
         "|---|---|",
-        f"| its own model, trained alone | {_percent(verdict['alone'])} |",
-        f"| its personal model, by {verdict['method']} | {_percent(verdict['personal'])} |",
+        f"| its own model, trained alone | {_metric(verdict['score'], verdict['alone'])} |",
+        f"| its personal model, by {verdict['method']} | {_metric(verdict['score'], verdict['personal'])} |",
         f"| difference, with its {chance} interval | {_interval(verdict)} |",
         "",
         _explained(verdict),
@@ -76,7 +81,8 @@ def _explained(verdict: Verdict) -> str:
         "gains": "The interval lies above zero: taking part has paid off for this silo.",
         "better alone": "The interval lies below zero: this silo does better with the model that it trained alone.",
         "no clear difference": "The interval includes zero: so many test examples do not show that either is better.",
-        "cannot be compared": "There is nothing to compare: no test examples, or a model whose numbers are not finite.",
+        "cannot be compared": "There is nothing to compare: no test examples, a score that is undefined on them, or a "
+        "model whose numbers are not finite.",
     }
     return said[verdict["judgement"]]
 
@@ -84,11 +90,8 @@ def _explained(verdict: Verdict) -> str:
 def _interval(verdict: Verdict) -> str:
     if verdict["difference"] is None:
         return "–"
-    return f"{verdict['difference']:+.2f} points ({verdict['low']:+.2f} to {verdict['high']:+.2f})"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f} %"
+    unit = unit_of(verdict["score"])
+    return f"{verdict['difference']:+.2f} {unit} ({verdict['low']:+.2f} to {verdict['high']:+.2f})"
 
 
 def _metric_rows(metrics: Mapping[str, Mapping[str, float | None]]) -> list[str]:

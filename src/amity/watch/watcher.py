@@ -16,15 +16,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from amity.errors import AmityError
 from amity.record import Record
-from amity.report.contents import VERSION, EventView, LiveRun, LiveView, View
+from amity.report.contents import EventView, LiveRun, LiveView, View
 from amity.report.series import series_of
-from amity.report.view import named_runs, view_of
+from amity.report.view import empty_view, named_runs, view_of
 from amity.watch.folders import Place, places_in
 from amity.watch.hub_folder import HubFolder
 from amity.watch.look import Followed, Look, waiting
@@ -143,33 +142,13 @@ class Watcher:
             except Exception as error:
                 _log.warning("no view can be made", exc_info=error)
                 trouble = f"the runs cannot be drawn ({type(error).__name__}): the log says more"
-        return empty_view(self._now.live, [trouble] if trouble else [])
+        return view_without_rounds(self._now.live, [trouble] if trouble else [])
 
 
-def empty_view(live: LiveView, notes: list[str]) -> View:
+def view_without_rounds(live: LiveView, notes: list[str]) -> View:
     """Return a view without any round: what is live is all there is to see."""
-    return {
-        "version": VERSION,
-        "amity": version("amity"),
-        "made": live["now"],
-        "title": ", ".join(run["name"] for run in live["runs"][:3]) or "nothing yet",
-        "score": {"key": "accuracy", "title": "accuracy", "unit": "%", "better": "higher"},
-        "data": "",
-        "setting": "",
-        "model": "",
-        "classes": None,
-        "label": None,
-        "features": None,
-        "silos": [],
-        "notes": notes,
-        "methods": [],
-        "table": {},
-        "remarks": [],
-        "worth": [],
-        "why_no_worth": "",
-        "runs": [],
-        "live": live,
-    }
+    title = ", ".join(run["name"] for run in live["runs"][:3]) or "nothing yet"
+    return {**empty_view(title, live["now"]), "notes": notes, "live": live}
 
 
 def _places_of(looks: Sequence[Look]) -> list[int]:

@@ -83,8 +83,11 @@ def _nobody(silos: int) -> str:
     return f"{where[0].upper()}{where[1:]} {shows} clear difference between joining and training alone"
 
 
-def beyond_chance(counts: Counts, differences: Sequence[float]) -> str:
-    """Return how many verdicts chance alone would give, and whether there are more. `differences`: of each silo."""
+def beyond_chance(counts: Counts, differences: Sequence[float], unit: str = "points") -> str:
+    """Return how many verdicts chance alone would give, and whether there are more.
+
+    `differences`: of each silo, in this unit.
+    """
     m = counts.compared
     if not m:
         return ""
@@ -98,7 +101,7 @@ def beyond_chance(counts: Counts, differences: Sequence[float]) -> str:
         texts.append("so few silos can show no more than that together: read each silo's own verdict")
     else:
         texts += [_held(n, what, m) for n, what in ((counts.gain, "gain"), (counts.lose, "loss")) if n]
-    return "; ".join(texts) + "." + _as_a_whole(differences)
+    return "; ".join(texts) + "." + _as_a_whole(differences, unit)
 
 
 def _held(found: int, what: str, silos: int) -> str:
@@ -108,14 +111,14 @@ def _held(found: int, what: str, silos: int) -> str:
     return f"{found} {many} {is_are} {'more' if p < CLEAR else 'not clearly more'} than that (p {_p(p)})"
 
 
-def _as_a_whole(differences: Sequence[float]) -> str:
+def _as_a_whole(differences: Sequence[float], unit: str) -> str:
     known = [one for one in differences if math.isfinite(one)]
     if len(known) < 2:
         return ""
     mean = math.fsum(known) / len(known)
     test = statistics.wilcoxon(known, [0.0] * len(known))
     said = str(test) if not test.enough else f"p {_p(test.p)}"
-    return f" Over all silos the mean difference is {mean:+.1f} points (signed-rank test: {said})."
+    return f" Over all silos the mean difference is {mean:+.1f} {unit} (signed-rank test: {said})."
 
 
 def _p(value: float) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
+from amity.metric import MetricKey
+
 Judgement = Literal["gains", "better alone", "no clear difference", "cannot be compared"]
 
 
-Score = Literal["accuracy", "r2"]
-"""What two models are compared by: right or wrong, or the errors of quantities."""
+Score = MetricKey
+"""What two models are compared by: the main score of their run."""
 
 
 class SiloVerdict(TypedDict):
@@ -19,7 +21,7 @@ class SiloVerdict(TypedDict):
     alone: float | None
     shared: float | None  # the global model's score, where there is one
     personal: float | None
-    difference: float | None  # personal less alone, in points; positive: better
+    difference: float | None  # how much better personal is than alone: in points, or % of the error alone (RMSE, MAE)
     low: float | None  # the interval of the difference, over the silo's own test examples
     high: float | None
     judgement: Judgement
@@ -38,9 +40,9 @@ class WorthView(TypedDict):
     lose: int
     level: int
     unknown: int
-    mean: float | None  # mean difference over silos, in points
+    mean: float | None  # mean difference over silos
     words: str  # the answer in one sentence, for the top of the page
     chance: str  # how many such verdicts chance alone would give, and whether there are more
     rule: str  # how a verdict is reached, and how often it is wrong
-    score: NotRequired[Score]  # what verdicts are about, whatever the main score of the page is
+    score: NotRequired[Score]  # what verdicts are about: the main score of the runs
     choice: NotRequired[str]  # why the page leads with this method; empty for all others

@@ -1,5 +1,6 @@
 """Letters in parts: every letter and answer arrives whole, whatever is lost on the way."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,3 +78,12 @@ def test_only_the_last_part_waits_for_work() -> None:
     exchange = Exchange("a", lambda: b"")
     assert exchange.works(Part("a", 1, 2, 9, b"z")) and not exchange.works(Part("a", 0, 2, 9, b"x"))
     assert not exchange.works(Fetch("a", 3, 9))
+
+
+def test_flare_names_what_it_receives_in_a_word() -> None:
+    """Its debug messages would hold all of it."""
+    buffers = pytest.importorskip("nvflare.fuel.utils.buffer_list")
+    from amity.engines.flare.letters import speak_shortly_of_bytes
+
+    speak_shortly_of_bytes()
+    assert f"{buffers.ConsumableBufferList([bytes(1000)] * 2)}" == "<2 buffers>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from amity.cli.federation import check, contracts, members, runs, serving, site_commands, trying
+from amity.cli.federation import check, contracts, members, runs, schema, serving, site_commands, trying
 from amity.cli.flags import with_log_options
 
 app = typer.Typer(
@@ -26,5 +26,6 @@ members.register(app)
 check.register(app)
 serving.register(app)
 contracts.register(app)
+schema.register(app)
 runs.register(app)
 site_commands.register(app)

@@ -16,7 +16,8 @@ from amity.errors import InputError
 if TYPE_CHECKING:
     from amity.federation.audit import Entry
     from amity.federation.policy import SiloPolicy
-    from amity.federation.run_contract import RunContract, Signed
+    from amity.federation.run_contract import RunContract
+    from amity.federation.signed import Contract, Signed
     from amity.site.config import Site
 
 LOG = "audit.jsonl"
@@ -105,7 +106,7 @@ def _approve(site: Site, run: str, yes: bool) -> None:
     from amity.federation.approvals import approve, offered
     from amity.federation.contract_words import in_words
     from amity.federation.policy import objections
-    from amity.federation.run_contract import verify
+    from amity.federation.signed import verify
     from amity.site.consent import root_certificate
 
     now = datetime.now(UTC)
@@ -166,18 +167,18 @@ def _list_waiting(site: Site) -> None:
         print("no run waits for an approval")
 
 
-def _tell_policy(contract: RunContract, policy: SiloPolicy, silo: str) -> None:
+def _tell_policy(contract: Contract, policy: SiloPolicy, silo: str) -> None:
     from amity.federation.policy import objections
 
     against = objections(contract, policy, silo=silo)
     print("this silo's policy: " + ("has something against it" if against else "has nothing against it"))
     for reason in against:
         print(f"  {reason}")
-    if not against and policy.approve == "standing":
+    if not against and policy.stands(contract):
         print("  and needs no approval by hand")
 
 
-def _note(site: Site, contract: RunContract, what: str, words: str) -> None:
+def _note(site: Site, contract: Contract, what: str, words: str) -> None:
     from amity.federation.audit import Audit
 
     audit = Audit(site.state / LOG, site.name)
@@ -201,14 +202,14 @@ def _drafted(file: Path, hub: Path | None) -> RunContract:
     return contract_of_file(file, read_consortium(hub / FILE).name, there)
 
 
-def _read(file: Path, site: Path | None, hub: Path | None) -> tuple[Signed, str]:
+def _read(file: Path, site: Path | None, hub: Path | None) -> tuple[Signed[Contract], str]:
     """Return a signed contract, and what is known of its signature."""
-    from amity.federation.run_contract import from_json, verify
+    from amity.federation.signed import any_from_json, verify
     from amity.record.files import load_bytes
 
     text = load_bytes(file).decode("utf-8", "replace")
     if site is None and hub is None:
-        return from_json(text), "not verified, give --site or --hub"
+        return any_from_json(text), "not verified, give --site or --hub"
     signed = verify(text, _root(site, hub), datetime.now(UTC), known=True)  # it is looked at, and nobody agrees to it
     return signed, _signer(signed)
 
@@ -226,7 +227,7 @@ def _root(site: Path | None, hub: Path | None) -> bytes:
     return places.root_certificate(hub)
 
 
-def _signer(signed: Signed) -> str:
+def _signer(signed: Signed[Contract]) -> str:
     from amity.federation.certificates import signer_of
 
     return f"verified, by {signer_of(signed.certificate.encode())}"

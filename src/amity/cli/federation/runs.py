@@ -46,12 +46,12 @@ def submit_command(
     begin("making the contract")
     from amity.engines.flare.kits import members, signing_key
     from amity.federation.contract_words import in_words
-    from amity.federation.run_contract import sign
+    from amity.federation.signed import sign
     from amity.hub.run_file import contract_of_file
     from amity.hub.runs import add_run
 
     there = [member.name for member in members(hub) if not member.removed]
-    contract = contract_of_file(file, _consortium(hub), there)
+    contract = contract_of_file(file, consortium_of(hub), there)
     if not yes:
         print(in_words(contract))
         if not typer.confirm("Sign this and put it to the silos?"):
@@ -59,7 +59,7 @@ def submit_command(
     run = add_run(hub, sign(contract, *signing_key(hub), datetime.now(UTC)))
     print(f"run {run.name} is in {run.folder}: each silo that is invited has to approve it")
     if not detach:
-        _follow(hub, run)
+        follow(hub, run)
 
 
 def status_command(
@@ -78,7 +78,7 @@ def status_command(
         print(json.dumps([run.status for run in runs], indent=1))
         return
     if not runs:
-        _consortium(hub)  # refuses a folder that is no hub
+        consortium_of(hub)  # refuses a folder that is no hub
         print(f"{hub} has no run yet: amity federation submit RUN.toml --hub {hub}")
     for run in runs:
         print("\n".join(lines_of(run.status)))
@@ -130,13 +130,16 @@ def results_command(name: RunName, hub: Hub) -> None:
 def lines_of(status: Status, now: float | None = None) -> list[str]:
     """A run's board in words."""
     now = time.time() if now is None else now
-    head = f"run {status['run']}: {status['phase']}, round {status['round']} of {status['rounds']}"
+    head = f"run {status['run']}: {status['phase']}"
+    if status["rounds"]:  # an agreement on a schema has none
+        head += f", round {status['round']} of {status['rounds']}"
     lines = [head + (f" ({status['words']})" if status["words"] else "")]
     age = now - status["written"]
     if age > OLD and status["phase"] not in ("ended", "incomplete", "failed", "stopped"):
         lines.append(f"  nobody has written this for {_span(age)}: is `amity federation server` running?")
     for name, silo in status["silos"].items():
-        part = f"  {name}: {silo['step']} since {_clock(silo['since'])}, took part in {silo['rounds']} rounds"
+        part = f"  {name}: {silo['step']} since {_clock(silo['since'])}"
+        part += f", took part in {silo['rounds']} rounds" if status["rounds"] else ""
         if silo["seen"] is not None and silo["step"] not in ("finished", "left"):
             part += f", last sign of life {_span(now - silo['seen'])} ago"
         if silo["twice"] is not None:
@@ -147,7 +150,7 @@ def lines_of(status: Status, now: float | None = None) -> list[str]:
     return lines
 
 
-def _follow(hub: Path, run: HubRun) -> None:
+def follow(hub: Path, run: HubRun) -> None:
     """Show a run's board whenever it changes, until the run is over."""
     from amity.hub.board import OVER
 
@@ -168,14 +171,15 @@ def _follow(hub: Path, run: HubRun) -> None:
         return
     if (run.folder / "record" / "summary.json").exists():
         _show_results(run)
-    if status["phase"] != "ended":
+    if status["phase"] != "ended" and status["rounds"]:
         raise InputError(f"run {run.name} is no success, it is {status['phase']}: {status['words']}")
 
 
 def _brief(status: Status) -> list[str]:
     """What is worth a line while one watches: the run's own state, and silos that are missing."""
     words = f": {status['words']}" if status["words"] else ""
-    lines = [f"{status['phase']}{words}", f"round {status['round']} of {status['rounds']} is done"]
+    lines = [f"{status['phase']}{words}"]
+    lines += [f"round {status['round']} of {status['rounds']} is done"] if status["rounds"] else []
     for name, silo in status["silos"].items():
         if silo["twice"] is not None:
             lines.append(f"{name} runs twice: its kit was started in two places, stop one")
@@ -200,12 +204,15 @@ def _without_results(run: HubRun) -> str:
     from amity.hub.board import OVER
 
     phase, words = run.status["phase"], run.status["words"]
+    if not run.status["rounds"]:
+        return f"{run.name} is about a schema, which has no results, it is {phase}: the schema is in {run.folder}"
     if phase in OVER:
         return f"run {run.name} has no results, it is {phase} ({words}): submit it anew, under another name"
     return f"run {run.name} has no results yet, it is {phase}: wait for its end"
 
 
-def _consortium(hub: Path) -> str:
+def consortium_of(hub: Path) -> str:
+    """The name of a hub's consortium."""
     from amity.engines.flare.kits.consortium import read_consortium
 
     return read_consortium(hub / "consortium.toml").name

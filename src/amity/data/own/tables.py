@@ -41,11 +41,7 @@ class _Silo(NamedTuple):
     def training(self) -> Table:
         """The rows that may be learnt from."""
         whole = self.tables[0]
-        if self.train is None:
-            return whole
-        cells = {name: column.take(self.train) for name, column in whole.columns.items()}
-        lines = None if whole.lines is None else whole.lines[self.train]
-        return Table(whole.where, cells, whole.labels, lines)
+        return whole if self.train is None else whole.take(self.train)
 
 
 class Survey(NamedTuple):

@@ -65,8 +65,8 @@ class _Silos(NamedTuple):
         return min(silo for silo, one in self.own.items() if one[key])
 
 
-def agree(label: str, summaries: Mapping[str, Summary], scaling: Scaling = "auto") -> Agreement:
-    """Return the schema that these summaries make, by silo."""
+def agree(label: str, summaries: Mapping[str, Summary], scaling: Scaling = "auto", least: int = LEAST) -> Agreement:
+    """Return the schema that these summaries make, by silo. `least`: rows that shared a word that they name."""
     silos = {name: one for name, one in summaries.items() if one["rows"]}
     columns: dict[str, dict[str, ColumnSummary]] = {}
     for silo, summary in silos.items():
@@ -78,7 +78,7 @@ def agree(label: str, summaries: Mapping[str, Summary], scaling: Scaling = "auto
     found, conflicts, doubts = list[ColumnSchema](), list[Conflict](), list[str]()
     for name in ordered:
         own = _Silos(name, columns[name])
-        column = _column(own, scaling)
+        column = _column(own, scaling, least)
         if isinstance(column, Conflict):
             conflicts.append(column)
             column = ColumnSchema(name, "unclear", why=column.rule)
@@ -89,7 +89,7 @@ def agree(label: str, summaries: Mapping[str, Summary], scaling: Scaling = "auto
     return Agreement(TableSchema(label, tuple(found)), tuple(conflicts), missing, tuple(doubts))
 
 
-def _column(own: _Silos, scaling: Scaling) -> ColumnSchema | Conflict:
+def _column(own: _Silos, scaling: Scaling, least: int) -> ColumnSchema | Conflict:
     """Return what a column is, over all silos."""
     valued, name = own.valued, own.name
     if not valued:
@@ -111,7 +111,7 @@ def _column(own: _Silos, scaling: Scaling) -> ColumnSchema | Conflict:
     if kind == "yes/no":
         share = sum(one["yes"] for one in valued) / (own.total("numbers") + own.total("words"))
         return ColumnSchema(name, kind, fill=share, missing=gaps)
-    return _date(own, gaps, scaling) if kind == "date" else _category(own, gaps)
+    return _date(own, gaps, scaling) if kind == "date" else _category(own, gaps, least)
 
 
 def _kind(own: _Silos) -> Kind | Conflict:
@@ -200,7 +200,7 @@ def _date(own: _Silos, gaps: bool, scaling: Scaling) -> ColumnSchema | Conflict:
     )
 
 
-def _category(own: _Silos, gaps: bool) -> ColumnSchema:
+def _category(own: _Silos, gaps: bool, least: int) -> ColumnSchema:
     counts: Counter[str] = Counter()
     for one in own.having("words"):
         counts.update(one["named"])
@@ -209,6 +209,6 @@ def _category(own: _Silos, gaps: bool) -> ColumnSchema:
     total = own.total("words") + own.total("numbers")
     rest = total - sum(counts[word] for word in kept)
     if not kept or 2 * rest > total:
-        why = f"text: fewer than half of its rows have a word that {LEAST} rows of a silo share"
+        why = f"text: fewer than half of its rows have a word that {least} rows of a silo share"
         return ColumnSchema(own.name, "text", why=why)
     return ColumnSchema(own.name, "category", categories=tuple(sorted(kept)), other=rest > 0, missing=gaps)

@@ -88,6 +88,11 @@ class Table(NamedTuple):
         """The number of rows."""
         return len(next(iter(self.columns.values())).numbers) if self.columns else len(self.labels)
 
+    def take(self, rows: Flags) -> Table:
+        """Return the table of some rows."""
+        cells = {name: column.take(rows) for name, column in self.columns.items()}
+        return Table(self.where, cells, self.labels[rows], None if self.lines is None else self.lines[rows], self.notes)
+
     def place(self, row: int) -> str:
         """Return where a row stands, for a message."""
         return f"{self.where}, row {row}" if self.lines is None else f"{self.where}, line {self.lines[row]}"

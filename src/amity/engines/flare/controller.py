@@ -20,7 +20,7 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
-from amity.engines.flare.letters import BEAT_TOPIC, LETTER, forget, packed, unpacked
+from amity.engines.flare.letters import BEAT_TOPIC, LETTER, forget, packed, speak_shortly_of_bytes, unpacked
 from amity.engines.flare.parcels import Again, Exchange, Fetch, Got, Pace, Part, Sent, Trouble
 from amity.federation.transport import SILENT, Away
 
@@ -39,6 +39,7 @@ class AmityController(Controller):  # type: ignore[misc]  # FLARE has no types
 
     def __init__(self, run: str) -> None:
         super().__init__(task_check_period=0.05)
+        speak_shortly_of_bytes()
         self.run = run
         self.signs = Signs()
 

@@ -18,7 +18,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from amity.engines.flare.letters import BEAT_TOPIC, LETTER, packed, unpacked
+from amity.engines.flare.letters import BEAT_TOPIC, LETTER, packed, speak_shortly_of_bytes, unpacked
 from amity.engines.flare.parcels import Fetch, Mailbox, Part, Trouble
 from amity.errors import LostWorker
 from amity.federation.transport import BEAT
@@ -30,6 +30,7 @@ class AmityExecutor(Executor):  # type: ignore[misc]  # FLARE has no types
 
     def __init__(self) -> None:
         super().__init__()
+        speak_shortly_of_bytes()
         self._relay = Relay([sys.executable, "-m", "amity.site.worker", "--answer-only"])  # the service does the rest
         self._mailbox = Mailbox()
         self._over = threading.Event()

@@ -3,6 +3,8 @@ them."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from nvflare.apis.shareable import Shareable
 
 from amity.engines.flare.parcels import Again, Fetch, Got, Part, Reply, Sent, Trouble
@@ -39,3 +41,15 @@ def forget(*carried: Shareable) -> None:
     """Drop the bytes of parts that were carried: FLARE's own books keep tasks and replies for as long as they like."""
     for data in carried:
         data.pop("content", None)
+
+
+def speak_shortly_of_bytes() -> None:
+    """Have FLARE name what it receives in a word, for this whole process.
+
+    It writes all of it into a debug message, whether anybody reads that or not: 16 MB make a text of 48 million
+    letters, which takes longer than all the rest of their way and keeps every other thread waiting.
+    """
+    with suppress(ImportError):  # another version of FLARE may have no such lists
+        from nvflare.fuel.utils.buffer_list import ConsumableBufferList
+
+        ConsumableBufferList.__repr__ = lambda self: f"<{len(self)} buffers>"

@@ -28,7 +28,7 @@ from amity.engines.flare.kits.members import admit
 from amity.engines.flare.kits.request import read_request
 from amity.engines.flare.kits.site import ask, complete
 from amity.errors import LostWorker
-from amity.federation.run_contract import sign
+from amity.federation.signed import sign
 from amity.hub.board import OVER, Status
 from amity.hub.run_file import contract_of_file
 from amity.hub.runs import HubRun, add_run
@@ -97,13 +97,13 @@ class Trial:
         for name in list(self._processes):
             self.end(name)
 
-    def start(self, *names: str) -> None:
-        """Start the services of silos, or of the server (`server`)."""
+    def start(self, *names: str, watch: bool = False) -> None:
+        """Start the services of silos, or of the server (`server`); with their live pages where that is wanted."""
         for name in names:
             words = ["server", str(self.hub)] if name == "server" else ["silo", str(self.site(name))]
             with (self.folder / f"{name}.log").open("ab") as log:
                 self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "amity", "federation", *words],
+                    [sys.executable, "-m", "amity", "federation", *words, *(["--watch"] if watch else [])],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -167,6 +167,7 @@ def run_file(run: Run, name: str, silos: Silos, terms: dict[str, Any]) -> str:
     data |= {"classes": silos.classes} if silos.classes else {"labels": "quantities"}
     keys = ("method", "rounds", "epochs", "seed", "model", "participation", "batch", "lr", "val_fraction")
     options: dict[str, Any] = {key: getattr(run, key) for key in keys if getattr(run, key) != "auto"}
+    options |= {"ending": run.ending, "safe": run.safe}
     if run.settings:
         options["set"] = dict(run.settings)
     return tomli_w.dumps({"name": name, **terms, "data": data, "run": options})

@@ -1,6 +1,6 @@
 """The memory that a run will take, known before it begins from the shapes of states and messages.
 
-A method's states and messages are made for an outline of its model, one or two numbers for each tensor, with as many
+A method's states and messages are made for an outline of its model, a hundred numbers or two, with as many
 silos as there are: what grows with the outline is as large as the model is larger. Then
 
     server    its state before and after a round. A matrix that uploads replace row by row is the same one that was
@@ -22,8 +22,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from amity.contract import Clouded, Download, Federation, Kinds, Model, Pick, Silo, State, declared, kinds_like
+from amity.contract import Clouded, Download, Federation, Kinds, Pick, Silo, State, declared, kinds_like
 from amity.engines.local.dense import Dense, dense_of
+from amity.engines.local.outline import Outline, shares
 from amity.engines.local.stacked import LARGEST
 from amity.errors import OutOfMemory
 from amity.federation.clouds import MOST_CLOUDS
@@ -32,7 +33,7 @@ from amity.federation.plan import Plan
 from amity.free_memory import available
 from amity.learn.streams import stream
 from amity.learn.task import Task
-from amity.learn.vectors import Layout, Slot, length
+from amity.learn.vectors import length
 
 NEAR = 0.8
 """The share of the available memory from which on it is said that there is little left."""
@@ -131,7 +132,7 @@ class _Shapes:
         self._clients = plan.fed.clients
         self._asked = len(draw(plan.rule, plan.fed, 1).asked)
         thin, thick = (_Outlined.of(plan, width, self._asked) for width in (1, 2))
-        scale = _numbers(plan.task) / len(plan.task.layout.params)
+        scale = _numbers(plan.task) / sum(shares(plan.task))
 
         def sizes(of: Callable[[_Outlined], Mapping[str, int]]) -> dict[str, int]:
             """Bytes by key: a straight line through what they are in the two outlines."""
@@ -208,27 +209,12 @@ class _Outlined(NamedTuple):
 
     @staticmethod
     def of(plan: Plan, width: int, asked: int) -> _Outlined:
-        method, fed, task = plan.method, plan.fed, _Outline(plan.task, width)
+        method, fed, task = plan.method, plan.fed, Outline(plan.task, width)
         server = method.init_server(task, fed)
         down = method.download(server, torch.arange(asked), 2, lambda role, key: stream(fed.seed, role, key, 2))
         kinds = declared(method, task, fed, down)
         client = method.init_client(task, fed, 0)
         return _Outlined(server, client, down, kinds_like(task.initial(fed)) if kinds is None else kinds)
-
-
-class _Outline(Task):
-    """A task whose model has `width` numbers for each tensor of parameters, and no buffers."""
-
-    def __init__(self, task: Task, width: int) -> None:
-        self.__dict__.update(task.__dict__)
-        names = [slot.name for slot in task.layout.params]
-        slots = tuple(Slot(name, torch.Size([width]), at * width) for at, name in enumerate(names))
-        self.layout = Layout(slots, (), ())
-        self.size = length(slots)
-
-    def initial(self, fed: Federation, client: int | None = None) -> Model:
-        none = torch.zeros(0, dtype=self.dtype)
-        return {"params": torch.zeros(self.size, dtype=self.dtype), "buffers": none, "counts": none.long()}
 
 
 def _numbers(task: Task) -> int:

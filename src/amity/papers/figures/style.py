@@ -31,8 +31,8 @@ LINE = 0.17  # inches from one line of a legend to the next
 LOG_RATIO = 100.0  # from the least to the greatest value: an axis over more is logarithmic
 HANDLE = 0.42  # inches of a legend's entry beside its text
 
-DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.3, 1, 1.3)))
-FILLED = ("full", "none", "left", "bottom")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.3, 1, 1.3)), (0, (8, 1.5)))
+FILLED = ("full", "none", "left", "bottom", "right")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 
 # One line per dash, one place per colour. What papers show side by side differs in colour; what belongs together,
@@ -41,7 +41,8 @@ _PLACES = """
 fedamp         fedavg       heurfedamp   apfl      fedprox    scaffold      apple        separate
 pfedatt        fedavg-ft    twin         ditto     fedprox-ft vrlsgd        fedacs       pooled
 psgd-residual  fedavg-local pfedme       fedfomo   perfedavg  psgd-share    l2gd         psgd-mtl
-psgd-mixture   -            psgd-moreau  psgd-apfl -          -             -            -
+psgd-mixture   ifca         psgd-moreau  psgd-apfl fedala     fedbn         pfedgraph    mr-mtl
+accord         -            -            -         fedbabu    fedrep        -            -
 """.split()
 
 

@@ -1,7 +1,7 @@
 """Tables of an experiment, in Markdown for readers and CSV for programs.
 
 layout.py     tables as Markdown and CSV, and numbers as text
-heading.py    the paragraphs before the numbers
+heading.py    the paragraphs about the numbers
 scores.py     table: accuracies, the paper's value beside ours
 claims.py     the paper's claims, judged
 work.py       the local work behind the numbers
@@ -39,11 +39,16 @@ KINDS: dict[str, Callable[[Output, Results], TableParts]] = {
 
 
 def write(output: Output, results: Results, folder: Path) -> list[Path]:
-    """Write one table and return its files: none where nothing is recorded."""
+    """Write one table and return its files: none where nothing is recorded.
+
+    First comes the answer, what became of the paper's claims, then the numbers, then what a reader has to know of them.
+    """
     if not results.outcomes:
         return []
     paragraphs, lines = make(output, results)
-    text = "\n\n".join([f"# {results.experiment.title}", *heading(results), *paragraphs]) + "\n"
+    source, *notes = heading(results)
+    answer = claims(results, results.axes(output)[1], briefly=True) if output.kind == "table" else ()
+    text = "\n\n".join([f"# {results.experiment.title}", source, *answer, *paragraphs, *notes]) + "\n"
     files = {folder / f"{output.name}.md": text, folder / f"{output.name}.csv": comma_separated(lines)}
     with writable_folder(folder):
         for path, content in files.items():

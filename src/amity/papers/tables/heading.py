@@ -1,4 +1,4 @@
-"""The paragraphs before the numbers: what was scaled down, what is missing, what the runs warned of."""
+"""The paragraphs about the numbers: their source, what was scaled down, what is missing, what the runs warned of."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amity.papers.results import Results
 
 
 def heading(results: Results) -> list[str]:
-    """Return the paragraphs that a reader must know before the numbers."""
+    """Return the paragraphs that a reader must know beside the numbers; the first names their source."""
     experiment, size = results.experiment, results.size
     done = sum(len(outcomes) for outcomes in results.outcomes.values())
     planned = sum(cell.seeds for cell in experiment.cells(size))

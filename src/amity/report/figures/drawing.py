@@ -60,7 +60,12 @@ def differences(view: View, worth: WorthView) -> Figure:
         range(len(silos)), [shorten(silo["silo"]) for silo in silos] if len(silos) <= NAMED else [""] * len(silos)
     )
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"points of {view['score']['title']}: {shorten(worth['method'], 40)} less alone")
+    score, method = view["score"], shorten(worth["method"], 40)
+    axes.set_xlabel(
+        f"points of {score['title']}: {method} less alone"
+        if score["unit"]
+        else f"by how many percent the {score['title']} of {method} is smaller than alone"
+    )
     return figure
 
 

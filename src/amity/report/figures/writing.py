@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from amity.errors import InputError
+from amity.errors import AmityError, InputError
 from amity.record import make_folder, replacing
 from amity.record.files import not_written
 from amity.report.contents import CourseView, Scores, View
@@ -40,11 +42,10 @@ class Picture(NamedTuple):
 def write_figures(view: View, folder: str | Path) -> Written:
     """Write every picture of a view as CSV, PNG and PDF into a folder."""
     folder = Path(folder)
-    refuse_file(folder)
+    try_folder(folder)
     paths = []
     drawn = find_spec("matplotlib") is not None
     try:
-        make_folder(folder)
         for picture in pictures(view):
             paths.append(_write_rows(picture.rows, folder / f"{picture.name}.csv"))
             if drawn:
@@ -52,15 +53,32 @@ def write_figures(view: View, folder: str | Path) -> Written:
                     figure = picture.draw()
                     paths += save(figure, folder, picture.name) if figure is not None else []
     except OSError as error:
-        text = f"cannot write figures to {folder} ({error.strerror}): give another directory"
-        raise not_written(error, text) from error
+        raise _cannot_write(folder, error) from error
     return Written(paths, "" if drawn else NO_PICTURES)
 
 
-def refuse_file(folder: Path) -> None:
-    """Refuse a file in place of a folder: whoever has more to write asks this before anything."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"figures go into a directory, got the file {folder}: give another path")
+def try_folder(folder: Path) -> None:
+    """Make the folder and write to it, or refuse it: whoever has more to write asks this before anything."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"figures go into a directory, got the file {folder}: give another path")
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        try:
+            make_folder(folder)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError:
+            for each in made:
+                with suppress(OSError):
+                    each.rmdir()
+            raise
+    except (OSError, ValueError) as error:  # a name that is too long, or one that no file system has
+        raise _cannot_write(folder, error) from error
+
+
+def _cannot_write(folder: Path, error: OSError | ValueError) -> AmityError:
+    reason = getattr(error, "strerror", None) or error
+    return not_written(error, f"cannot write figures to {str(folder)[:80]} ({reason}): give another directory")
 
 
 def pictures(view: View) -> Iterator[Picture]:

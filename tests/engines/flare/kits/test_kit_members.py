@@ -20,7 +20,8 @@ from amity.engines.flare.kits.request import read_request
 from amity.engines.flare.kits.site import ask, complete
 from amity.errors import DamagedFile, InputError
 from amity.federation import audit
-from amity.federation.run_contract import RefusedContract, sign, to_json, verify
+from amity.federation.run_contract import RefusedContract
+from amity.federation.signed import sign, to_json, verify
 
 
 def files(*folders: Path) -> dict[str, tuple[bytes, int]]:

@@ -18,7 +18,7 @@
     const bottom = top + row * rows.length;
     const most = Math.max(...rows.map(({ parts }) => parts.reduce((sum, part) => sum + part, 0)), 1e-9);
     const x = amity.linear(0, most, left, width - 16);
-    const drawing = amity.picture(width, bottom + 40, { tabindex: "0" });
+    const drawing = amity.picture(width, bottom + 44, { tabindex: "0" });
     let at = 0;
     for (const { name, colour } of kinds) {
       drawing.append(
@@ -27,18 +27,8 @@
       );
       at += 32 + amity.textWidth(name);
     }
-    const marks = amity.ticks(0, most, Math.max(2, Math.floor((width - left) / 100)));
-    for (const value of marks) {
-      drawing.append(svg("line", { class: "grid", x1: x(value), x2: x(value), y1: top, y2: bottom }));
-      drawing.append(
-        svg(
-          "text",
-          { class: "tick", x: x(value), y: bottom + 16, "text-anchor": value === 0 ? "start" : "middle" },
-          amity.number(value, amity.digits(marks)),
-        ),
-      );
-    }
-    drawing.append(svg("text", { class: "title", x: width - 16, y: bottom + 34, "text-anchor": "end" }, title));
+    const span = [0, most];
+    amity.axisBelow(drawing, { span, x, every: (width - left) / 100, top, bottom, title, right: width - 16 });
     rows.forEach(({ name, parts }, place) => {
       const y = top + row * place + (narrow ? 20 : 5);
       drawing.append(

@@ -4,11 +4,12 @@
   const MINUS = "\u2212";
   const NOTHING = "\u2013";
 
-  /** Return a number with so many digits; of a very large one its size, of none a dash. */
+  /** Return a number with so many digits (null: four that say something); of a very large one its size, of none a dash. */
   function number(value, digits = 1) {
     if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
     const size = Math.abs(value);
-    if (size >= 1e6) return value.toPrecision(3).replace("-", MINUS).replace("e+", "e");
+    if (digits === null) return number(value, size ? Math.max(0, 3 - Math.floor(Math.log10(size))) : 0);
+    if (size >= 1e6 || digits > 8) return value.toPrecision(3).replace("-", MINUS).replace("e+", "e");
     const text = size.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
     return value < 0 && /[1-9]/.test(text) ? MINUS + text : text;
   }
@@ -92,9 +93,12 @@
     return `${list.slice(0, most).join(", ")} and ${list.length - most} more`;
   }
 
+  /** Return how many digits scores have: shares so many, errors in the labels' own unit as many as say something. */
+  const scoreDigits = (view, digits) => (view.score.unit ? digits : null);
+
   /** Return a score with its unit. */
   function score(value, view, digits = 1) {
-    const text = number(value, digits);
+    const text = number(value, scoreDigits(view, digits));
     return value === null || value === undefined || !view.score.unit ? text : `${text} ${view.score.unit}`;
   }
 
@@ -123,6 +127,7 @@
     rounds,
     names,
     score,
+    scoreDigits,
     capital,
     csv,
   });

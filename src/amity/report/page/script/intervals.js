@@ -28,20 +28,10 @@
     ];
     const x = amity.linear(span[0], span[1], left, width - 14);
     const drawing = amity.picture(width, bottom + 44, { tabindex: "0" });
-    const marks = amity.ticks(span[0], span[1], Math.max(2, Math.floor((width - left) / 80)));
-    for (const value of marks) {
-      const zero = Math.abs(value) < 1e-9;
-      drawing.append(
-        svg("line", { class: zero ? "zero" : "grid", x1: x(value), x2: x(value), y1: top - 8, y2: bottom }),
-      );
-      drawing.append(
-        svg(
-          "text",
-          { class: "tick", x: x(value), y: bottom + 18, "text-anchor": "middle" },
-          amity.signed(value, amity.digits(marks)),
-        ),
-      );
-    }
+    const right = width - 14;
+    const every = (width - left) / 80;
+    const axis = { span, x, every, top: top - 8, bottom, title: unit, right, number: amity.signed, zero: true };
+    amity.axisBelow(drawing, axis);
     drawing.append(
       svg(
         "text",
@@ -52,7 +42,6 @@
     drawing.append(
       svg("text", { class: "title gain", x: x(0) + 8, y: 14 }, width - x(0) > 110 ? "better together \u2192" : ""),
     );
-    drawing.append(svg("text", { class: "title", x: width - 14, y: bottom + 38, "text-anchor": "end" }, unit));
     const band = svg("rect", { class: "pointer highlight", x: 0, width, height: row, visibility: "hidden" });
     drawing.append(band);
     silos.forEach((silo, place) =>
@@ -163,18 +152,7 @@
     ) || [0, 1];
     const x = amity.linear(span[0], span[1], left + 4, width - 14);
     const drawing = amity.picture(width, bottom + 44, { tabindex: "0" });
-    const marks = amity.ticks(span[0], span[1], Math.max(2, Math.floor((width - left) / 90)));
-    for (const value of marks) {
-      drawing.append(svg("line", { class: "grid", x1: x(value), x2: x(value), y1: top, y2: bottom }));
-      drawing.append(
-        svg(
-          "text",
-          { class: "tick", x: x(value), y: bottom + 18, "text-anchor": "middle" },
-          amity.number(value, amity.digits(marks)),
-        ),
-      );
-    }
-    drawing.append(svg("text", { class: "title", x: width - 14, y: bottom + 38, "text-anchor": "end" }, title));
+    amity.axisBelow(drawing, { span, x, every: (width - left) / 90, top, bottom, title, right: width - 14 });
     const all = [];
     rows.forEach((one, place) => {
       const y = top + high * place + (narrow ? 28 : high / 2);

@@ -96,8 +96,9 @@
     const unit = measure.score ? view.score.unit : "";
     const what = measure.score ? `test ${view.score.title}, ${measure.name}` : measure.name;
     const title = `${amity.capital(what)}${unit ? `, ${unit}` : ""}`;
+    const digits = measure.score ? amity.scoreDigits(view, 2) : measure.digits;
     const ends = () =>
-      series.map(({ name, points }) => `${name} ${amity.number(points[points.length - 1][1], 2)}`).join(", ");
+      series.map(({ name, points }) => `${name} ${amity.number(points[points.length - 1][1], digits)}`).join(", ");
     const several = view.methods.some(({ seeds }) => seeds.length > 1);
     return amity.figure({
       id: "curves",
@@ -109,7 +110,7 @@
           : `Nothing to show for ${what}.`,
       draw: (width, frame) =>
         series.length
-          ? amity.curves({ width, frame, series, rounds, title, unit, digits: measure.digits ?? 2 })
+          ? amity.curves({ width, frame, series, rounds, title, unit, digits })
           : amity.picture(width, 40),
       csv: () => [
         ["round", ...series.map(({ name }) => name)],
@@ -161,7 +162,7 @@
           marks,
           title,
           unit,
-          digits: 2,
+          digits: amity.scoreDigits(view, 2),
           picked: () => state.silo,
           pick: (name) => (state.silo = name),
         }),

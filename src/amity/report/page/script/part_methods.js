@@ -42,10 +42,16 @@
     return `${head} Level with it, so that the difference may be chance: ${amity.names(level, 6)}.${rest}`;
   }
 
-  function cell(key, value) {
+  const ERRORS = ["rmse", "mae"]; // in the labels' own unit
+  const SCORES = ["delivered", "worst", "spread", "last", "best_on_test", "cloud"];
+
+  const digitsOf = (view, key) =>
+    ERRORS.includes(key) ? null : SCORES.includes(key) ? amity.scoreDigits(view, 2) : 2;
+
+  function cell(view, key, value) {
     if (!value) return "\u2013";
     const bytes = BYTES.test(key);
-    const digits = bytes || key === "seconds" ? 1 : 2;
+    const digits = bytes || key === "seconds" ? 1 : digitsOf(view, key);
     const scale = bytes ? 1e6 : 1;
     if (key === "block_score" && value.mean > 10_000) return ">10,000";
     const text = amity.number(value.mean === null ? null : value.mean / scale, digits);
@@ -100,7 +106,7 @@
         key,
         title,
         value: ({ numbers }) => numbers[key]?.mean ?? null,
-        cell: ({ numbers }) => cell(key, numbers[key]),
+        cell: ({ numbers }) => cell(view, key, numbers[key]),
       })),
       ...(tested
         ? [
@@ -156,7 +162,7 @@
           rows.map(({ name }) => name),
           8,
         )}.`,
-      draw: (width, frame) => amity.dots({ width, frame, rows, title, digits: 2, unit }),
+      draw: (width, frame) => amity.dots({ width, frame, rows, title, digits: amity.scoreDigits(view, 2), unit }),
       csv: () => [
         ["method", "silo", view.score.key],
         ...rows.flatMap(({ name, dots }) => dots.map((dot) => [name, dot.name, dot.value])),
@@ -181,7 +187,7 @@
         key,
         title: title(key),
         value: (method) => method.metrics[key]?.mean ?? null,
-        cell: (method) => cell(key, method.metrics[key]),
+        cell: (method) => cell(view, key, method.metrics[key]),
       })),
       ...(clouds
         ? [
@@ -190,7 +196,7 @@
               title: "Cloud models",
               help: "what the server mixed for each silo, before it trains",
               value: ({ cloud }) => cloud?.mean ?? null,
-              cell: ({ cloud }) => cell("cloud", cloud),
+              cell: ({ cloud }) => cell(view, "cloud", cloud),
             },
           ]
         : []),

@@ -46,23 +46,21 @@
     return el("ul", { class: "counts", "aria-label": `Of ${amity.plural(total, "silo")}` }, items);
   }
 
-  /** Return what verdicts are about, in words: right or wrong, or R2, whatever score the rest of the page goes by. */
-  function about(view, worth) {
-    return { accuracy: "accuracy", r2: "R\u00b2" }[worth.score] || view.score.title;
-  }
-
   const byDifference = (a, b) => (b.difference ?? -Infinity) - (a.difference ?? -Infinity);
 
   function picture(view, worth) {
     const silos = [...worth.silos].sort(byDifference);
-    const title = about(view, worth);
+    const { title, unit } = view.score;
+    const note = unit
+      ? `${amity.capital(title)} of ${worth.method} less that of the silo's own model, trained alone.`
+      : `By how many percent the ${title} of ${worth.method} is smaller than that of the silo's own model, trained alone.`;
     return amity.figure({
       id: "differences",
       title: "What joining changed for each silo",
-      note: `${amity.capital(title)} of ${worth.method} less that of the silo's own model, trained alone. The line is the interval that the difference lies in; where it crosses zero, it may be chance.`,
+      note: `${note} The line is the interval that the difference lies in; where it crosses zero, it may be chance.`,
       alt: () =>
         `Differences of ${amity.plural(silos.length, "silo")}: ${worth.gain} gain, ${worth.lose} do better alone, ${worth.level} show no clear difference. The table has each of them.`,
-      draw: (width, frame) => amity.differences({ width, frame, silos, unit: `points of ${title}` }),
+      draw: (width, frame) => amity.differences({ width, frame, silos, unit: unit ? `points of ${title}` : `${title} smaller, in %` }),
       csv: () => [
         ["silo", "examples", "alone", "global", "personal", "difference", "low", "high", "verdict"],
         ...worth.silos.map((silo) => [
@@ -80,6 +78,7 @@
     }).node;
   }
 
+  /** Return the table of silos; verdict and difference stand beside the name, where a phone shows them too. */
   function verdicts(view, worth, state) {
     const shared = worth.silos.some((silo) => silo.shared !== null);
     const number = (key, title, help) => ({
@@ -87,7 +86,7 @@
       title,
       help,
       value: (silo) => silo[key],
-      cell: (silo) => amity.number(silo[key], 1),
+      cell: (silo) => amity.number(silo[key], amity.scoreDigits(view, 1)),
     });
     const columns = [
       {
@@ -98,33 +97,37 @@
         cell: (silo) => el("span", { title: silo.silo }, amity.shorten(silo.silo, 24)),
       },
       {
-        key: "examples",
-        title: "Examples",
-        help: "to test on",
-        value: (silo) => silo.examples,
-        cell: (silo) => amity.number(silo.examples, 0),
-      },
-      number("alone", "Alone", `its own model: ${worth.alone}`),
-      ...(shared ? [number("shared", "Global", `one model for all: ${worth.shared}`)] : []),
-      number("personal", "Personal", `its personal model: ${worth.method}`),
-      {
-        key: "difference",
-        title: "Difference",
-        help: "personal less alone, with its interval",
-        value: (silo) => silo.difference,
-        cell: difference,
-      },
-      {
         key: "judgement",
         title: "Verdict",
         text: true,
         value: (silo) => silo.judgement,
         cell: (silo) => verdict(silo),
       },
+      {
+        key: "difference",
+        title: "Difference",
+        help: view.score.unit
+          ? "personal less alone, with its interval"
+          : `by how many percent personal is smaller than alone, with its interval`,
+        value: (silo) => silo.difference,
+        cell: difference,
+      },
+      number("alone", "Alone", `its own model: ${worth.alone}`),
+      ...(shared ? [number("shared", "Global", `one model for all: ${worth.shared}`)] : []),
+      number("personal", "Personal", `its personal model: ${worth.method}`),
+      {
+        key: "examples",
+        title: "Examples",
+        help: "to test on",
+        value: (silo) => silo.examples,
+        cell: (silo) => amity.number(silo.examples, 0),
+      },
     ];
     return amity.table({
       id: "verdicts",
-      caption: `Each silo with ${worth.method}; ${about(view, worth)} in %, differences in points`,
+      caption: view.score.unit
+        ? `Each silo with ${worth.method}; ${view.score.title} in %, differences in points`
+        : `Each silo with ${worth.method}; ${view.score.title}, differences in percent of that alone`,
       columns,
       parts: [{ rows: worth.silos }],
       sort: state.sorts.verdicts,

@@ -82,5 +82,19 @@
     return { colour: `var(--c${place % 8})`, dash: dashes[Math.floor(place / 8) % dashes.length] };
   }
 
-  Object.assign(amity, { ticks, digits, linear, extent, ink, mix, along, pen, textWidth, labels });
+  /** Draw a horizontal axis below a picture: lines at even values from top to bottom, their numbers, and a title. */
+  function axisBelow(drawing, { span, x, every, top, bottom, title, right, number = amity.number, zero = false }) {
+    const { svg } = amity;
+    const marks = ticks(span[0], span[1], Math.max(2, Math.floor(every)));
+    for (const value of marks) {
+      const at = { x1: x(value), x2: x(value), y1: top, y2: bottom };
+      drawing.append(svg("line", { class: zero && Math.abs(value) < 1e-9 ? "zero" : "grid", ...at }));
+      const anchor = value === 0 && x(value) < 20 ? "start" : "middle";
+      const place = { class: "tick", x: x(value), y: bottom + 18, "text-anchor": anchor };
+      drawing.append(svg("text", place, number(value, digits(marks))));
+    }
+    drawing.append(svg("text", { class: "title", x: right, y: bottom + 38, "text-anchor": "end" }, title));
+  }
+
+  Object.assign(amity, { axisBelow, ticks, digits, linear, extent, ink, mix, along, pen, textWidth, labels });
 })(window.amity);
