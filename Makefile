@@ -64,7 +64,7 @@ test: setup  ## run the fast test suite and count the lines it reaches (long ref
 	OMP_NUM_THREADS=1 $(BIN)/python -m slipcover --source src/amity --json --out $(COVERED) \
 	    -m pytest -n 2 --dist loadgroup -m "not slow and not ray and not browser"
 	@said=$$(mktemp); export OMP_NUM_THREADS=1; echo "tests with a Ray cluster, and beside them those in a browser"; \
-	$(BIN)/python -m pytest -m "browser and not slow" $$(grep -lrw browser tests --include='test_*.py') >$$said 2>&1 & \
+	$(BIN)/python -m pytest -m "browser and not slow" $$(grep -lrwE 'browser|opened' tests --include='test_*.py') >$$said 2>&1 & \
 	browser=$$!; failed=0; \
 	$(BIN)/python -m pytest -m "ray and not slow" $$(grep -lrw ray tests --include='test_*.py') || failed=1; \
 	wait $$browser || failed=1; cat $$said; rm -f $$said; exit $$failed
