@@ -5,6 +5,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,7 @@ def imported(source: str, package: tuple[str, ...]) -> set[str]:
     return names
 
 
+@cache
 def imports_of(file: Path) -> set[str]:
     package = ("amity", *file.relative_to(ROOT).parent.parts)
     return imported(file.read_text(encoding="utf-8"), package)
