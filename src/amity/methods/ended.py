@@ -9,7 +9,7 @@
 
 "Clearly" is a one-sided paired test: with d the loss of w_i less that of a_i on each of N held-out examples, a_i is
 delivered if mean(d) / (sd(d) / sqrt(N)) is above the (1 - DOUBT) quantile of Student's t with N - 1 degrees of freedom.
-Were both equally good, a silo would be sent on alone with probability DOUBT. Two trainings never are quite, so with many
+Were both equally good, a silo would be sent on alone with probability DOUBT. Two trainings never are, so with many
 held-out examples it happens more often, and costs nothing: docs/ending.md has what was measured.
 
 A silo that is away in the ending keeps the method's own personal model. What else the method has (cloud models, weights
