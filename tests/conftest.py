@@ -3,6 +3,7 @@
 Tests never fetch from the internet, and what they cache is their own: decoded by this code, gone afterwards.
 """
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -57,6 +58,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+
+
+def pytest_collection_finish() -> None:
+    """Keep all tests and their modules out of the sight of the garbage collector: they stay, and are a million objects.
+
+    Tests that look which tensors are alive would go through them each time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ HEAVY = (
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
 OUTER = {"data", "record", "report", "papers", "cli", "api", "prepare", "resolve", "running", "silo_process", "site"}
 OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "predicting", "tracking", "trials", "tuning"}
-OUTER |= {"watch", "worth", "data/schema"}
+OUTER |= {"advising", "watch", "worth", "data/schema"}
 
 # Part -> the parts of Amity that it may import at runtime. Parts not listed here are bound by FORBIDDEN only.
 #
@@ -133,6 +134,7 @@ def imported(source: str, package: tuple[str, ...]) -> set[str]:
     return names
 
 
+@cache
 def imports_of(file: Path) -> set[str]:
     package = ("amity", *file.relative_to(ROOT).parent.parts)
     return imported(file.read_text(encoding="utf-8"), package)

@@ -14,6 +14,7 @@ import pytest
 from torch import nn
 from typer.core import TyperCommand
 
+from amity.cli import advise as cli_advise
 from amity.cli import app as cli
 from amity.cli import bench as cli_bench
 from amity.cli import data as cli_data
@@ -79,6 +80,7 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli_schema, "_show_schema", dealt)
     monkeypatch.setattr(reproduce.Runner, "run_missing", lambda *what: None)
     monkeypatch.setattr(cli_reproduce, "show", lambda *what: None)
+    monkeypatch.setattr(cli_advise, "advise_and_show", lambda run, **how: dealt(run))
     monkeypatch.setattr(cli_tune, "search_and_show", lambda run, **how: dealt(run))
     monkeypatch.setattr(cli_report, "report", lambda *what: None)
     monkeypatch.setattr(cli_report, "write_pictures", lambda *what: None)
@@ -142,6 +144,8 @@ def test_the_reader_of_commands() -> None:
         ("bench --quik", 2),
         ("tune fedamp --search sigma=1:9:log --search lr=0.1,0.2 --trials 5 --timeout 60", 0),
         ("tune fedamp --search sigm=1:9", 2),
+        ("advise --data digits --parts 2 --json", 0),
+        ("advise --part 2", 2),
         ("run fedamp --log tensorboard --log mlflow", 0),
         ("federation join north --site a", 0),
         ("federation join north", 2),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 if TYPE_CHECKING:
+    from amity.advising import advise
     from amity.api import compare, run
     from amity.comparison import Comparison
     from amity.config.participation import Participation
@@ -45,6 +46,7 @@ __all__ = [
     "State",
     "Task",
     "Turn",
+    "advise",
     "compare",
     "deal",
     "load",
@@ -55,6 +57,7 @@ __all__ = [
 
 # Names are imported when they are first asked for: torch takes seconds to load, and `amity --help` does not need it.
 _HOMES = {
+    "amity.advising": ("advise",),
     "amity.config.participation": ("Participation",),
     "amity.config.run": ("Run",),
     "amity.contract": (

@@ -1,12 +1,13 @@
 """Trials: settings are tried on validation data, the best is chosen, and what is seen of it later may undo the choice.
 
-`amity reproduce`, which tries a few values as papers do, and `amity tune`, which searches, both choose here. Everything
-is imported where it is used: listing experiments must not wait for torch.
+`amity reproduce`, which tries a few values as papers do, and `amity tune`, which searches, both choose here. What was
+chosen is told as a command. Everything is imported where it is used: listing experiments must not wait for torch.
 """
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -98,3 +99,26 @@ def run_in(
     there = record.holds_run(place)
     (result,) = run_each([Job(run, place)], silos, model=model, resume=there, note=note, shows=Shows(watch=watch))
     return result.record
+
+
+def command_of(run: Run, data_dir: str | None = None) -> str:
+    """Return the command for a run: method, data, and every option in which it differs from a run without any."""
+    from amity.papers.spec.keys import requested_options
+
+    options = {"data": run.data, **requested_options(run)}
+    method, own = options.pop("method"), options.pop("set", {})
+    words = ["amity", "run", method]
+    for key, value in options.items():
+        words += ["--" + key.replace("_", "-"), _text(value)]
+    for key, value in own.items():
+        words += ["--set", f"{key}={_text(value)}"]
+    if data_dir is not None:
+        words += ["--data-dir", data_dir]
+    return shlex.join(words)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)

@@ -11,7 +11,7 @@ from cli.commands import Amity, clinics, config, lines, refused, with_tiny, work
 
 from amity import Run
 from amity.cli import plan
-from amity.tuning.command import command_of
+from amity.trials import command_of
 
 
 def command_in(text: str) -> list[str]:

@@ -1,8 +1,9 @@
 """Every law for every method. A new row of METHODS is tested by being there.
 
 The laws stand in `amity.testing`: here they are put to the methods of the table, and to settings that are worth a run
-of their own (`cases.py`). Every method keeps every law over both carriers; other settings are put to the local one, and
-to the law that both carriers agree in all bits.
+of their own (`cases.py`). Every method and every setting is put to them over the local carrier, and to the law that
+both carriers agree in all bits. Laws in which the carrier has a part of its own are put to some methods over the other
+one as well, and in the slow tests all laws are put to all methods.
 
 What differs from method to method stands in `tables.py`.
 """
@@ -38,6 +39,12 @@ COM = {
     "com_6_equal_bits": ("same_seed", "keyed_draws", "another_seed", "workers", "resume", "resume_of_full_rounds"),
 }
 
+CARRIED = ("absent", "lost_upload", "not_finite", "hostile", "membership", "resume")
+"""Laws of what is lost, refused, joined or kept on disk, all of which a carrier has a hand in."""
+
+SOME = ("fedavg", "fedamp", "apple", "scaffold", "ditto")
+"""Methods for these over the second carrier: with one model, a cloud model, several, controls, two of one's own."""
+
 
 def put_to(names: tuple[str, ...]) -> list[Any]:
     """The cases and carriers of these laws."""
@@ -45,9 +52,12 @@ def put_to(names: tuple[str, ...]) -> list[Any]:
     for name in names:
         law = LAWS[name]
         for on in law.over:
-            # Both carriers are the same for a variant too, which the law `carriers` shows: one of them is enough.
-            cases = CASES if law.variants and on == law.over[0] else DEFAULTS
-            found += [pytest.param(name, case, on, id=f"{name}-{on}-{case}") for case in cases]
+            # Both carriers give the same, which the law `carriers` shows: one of them is enough.
+            first = on == law.over[0]
+            for case in CASES if law.variants and first else DEFAULTS:
+                quick = first or (name in CARRIED and case.name in SOME)
+                marks = [] if quick else [pytest.mark.slow]
+                found.append(pytest.param(name, case, on, id=f"{name}-{on}-{case}", marks=marks))
     return found
 
 

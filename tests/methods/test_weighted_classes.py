@@ -17,6 +17,7 @@ from amity.testing.cases import Case, check_equal
 
 every = pytest.mark.parametrize("case", DEFAULTS, ids=str)
 
+SOME = ("fedavg", "fedavg-ft", "fedamp", "apple", "ditto", "scaffold", "perfedavg")  # that train in different ways
 LAWS = ("pure", "form_of_states", "resume", "relabelling", "coupling", "identical_silos")
 
 
@@ -46,7 +47,9 @@ def test_engines_agree(case: Case) -> None:
     assert not torch.allclose(flat(loop[-1]), flat(unweighted[-1]), rtol=1e-6, atol=1e-6)
 
 
-@every
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[] if case.name in SOME else pytest.mark.slow) for case in DEFAULTS], ids=str
+)
 def test_laws_hold(case: Case, weighted_tasks: None) -> None:
     for name in LAWS:
         law = cases.LAWS[name]

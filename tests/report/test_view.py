@@ -25,6 +25,7 @@ from amity.record import Record, Recorder, read
 from amity.record.shapes import fits, shape_of
 from amity.report.contents import VERSION, View
 from amity.report.view import named_runs, to_json, view_of, write_view
+from amity.report.view_ending import delivered_by, ending_of
 from amity.report.view_weights import unpacked
 from amity.silo_data import Score
 
@@ -213,3 +214,35 @@ def test_a_view_is_written_to_a_file(tmp_path: Path, records: list[Record]) -> N
         write_view(view_of(records), tmp_path)
     with pytest.raises(InputError, match="at least one run"):
         view_of([])
+
+
+def test_an_ending_is_told_in_words_and_by_silo(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4, 24, 3)).astype(np.float32)
+    y = (x[:, :, 0] > 0).astype(np.int64)
+    silos = amity.own_silos({name: (x[i, :16], y[i, :16], x[i, 16:], y[i, 16:]) for i, name in enumerate("abcd")})
+    run = Run("fedavg", model="mlr", rounds=2, epochs=1, ending=3, workers=1)
+    amity.run(run, silos, out=tmp_path / "run", alone=True)
+    view = checked([read(tmp_path / "run"), read(tmp_path / "run" / "alone")])
+    ended, alone = view["runs"]
+    assert ended["finished"] and ended["asked"] == len(ended["course"]["rounds"]) == 3
+    found = ended["ending"]
+    assert found is not None and found["round"] == 3 and found["alone"] == 0 and set(found["silos"]) == set("abcd")
+    assert found["words"].endswith("that is the ending.")
+    assert {row["delivers"] for row in view["worth"][0]["silos"]} == {"together, 3 epochs"}
+
+
+def test_who_stays_with_the_model_trained_alone_is_told(records: list[Record]) -> None:
+    class Ended:
+        def __init__(self, *words: str) -> None:
+            held = dict(zip(SILOS, words, strict=True))
+            self.lines = [{"round": 1}, {"round": 2, "ending": True, "holds": held}]
+
+    one: Any = Ended("alone, 40 epochs", *["together, 3 epochs"] * 3)
+    other: Any = Ended(*["together, 5 epochs"] * 4)
+    found = ending_of(one)
+    assert found is not None and found["alone"] == 1
+    assert "1 of 4 silos delivers the model that it has trained without the others" in found["words"]
+    assert delivered_by("a", [one]) == "alone, 40 epochs" and delivered_by("a", [one, other]) == "alone in 1 of 2 seeds"
+    assert delivered_by("c", [one, other]) == "together in all 2 seeds"
+    assert ending_of(records[0]) is None and delivered_by("a", records) == ""

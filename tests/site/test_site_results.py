@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,10 @@ from amity.site.results import finish, finish_due, train_alone
 from amity.worth.judgement import judged
 from amity.worth.paired import Difference
 
+pytestmark = pytest.mark.xdist_group("silos that are finished")  # they are made once
+
 FORM = DataForm((2,), ("ill", "well"), ("pressure", "sugar"))
+NAMES = ["north", "south"]
 RUN = amity.Run("heurfedamp", rounds=3, epochs=2, seed=1)
 
 
@@ -48,11 +52,29 @@ def clinic(folder: Path, seed: int, *, quantities: bool = False, count: int = 60
     return folder
 
 
-def finished(tmp_path: Path, run: amity.Run, form: DataForm) -> tuple[list[Site], Silos]:
-    """Two silos that have been through a run, and the same silos for a simulation."""
-    names = ["north", "south"]
-    contract = contract_of(run, form, names)
-    folders = [clinic(tmp_path / name, seed, quantities=form.labels is None) for seed, name in enumerate(names)]
+Finished = Callable[[Path, amity.Run, DataForm], tuple[list[Site], Silos]]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Two silos that have been through a run, and the same silos for a simulation: made once, and copied for a test."""
+    made: dict[str, Path] = {}
+
+    def copied(tmp_path: Path, run: amity.Run, form: DataForm) -> tuple[list[Site], Silos]:
+        if (key := f"{run} {form}") not in made:
+            made[key] = tmp_path_factory.mktemp("finished")
+            go_through(made[key], run, form)
+        folders = [Path(shutil.copytree(made[key] / name, tmp_path / name)) for name in NAMES]
+        kind: Kind = "quantities" if form.labels is None else "classes"
+        return [load_site(folder) for folder in folders], simulated(folders, tmp_path / "all", run, kind)
+
+    return copied
+
+
+def go_through(place: Path, run: amity.Run, form: DataForm) -> None:
+    """Take two silos through a run; the first finishes by itself, the second is killed."""
+    contract = contract_of(run, form, NAMES)
+    folders = [clinic(place / name, seed, quantities=form.labels is None) for seed, name in enumerate(NAMES)]
     for folder in folders:
         approved(folder, contract)
     with Workers(folders) as children:
@@ -62,9 +84,7 @@ def finished(tmp_path: Path, run: amity.Run, form: DataForm) -> tuple[list[Site]
         server.keep()
         for client in range(2):
             assert children.ask(client, Finish("trial", run.rounds, client)) == Done("trial", run.rounds, client)
-        children.end(0)  # the first finishes by itself; the second is killed
-    kind: Kind = "quantities" if form.labels is None else "classes"
-    return [load_site(folder) for folder in folders], simulated(folders, tmp_path / "all", run, kind)
+        children.end(0)
 
 
 def simulated(folders: list[Path], together: Path, run: amity.Run, kind: Kind) -> Silos:
@@ -81,7 +101,9 @@ def simulated(folders: list[Path], together: Path, run: amity.Run, kind: Kind) -
 
 
 @pytest.mark.parametrize("form", [FORM, FORM._replace(labels=None)], ids=["classes", "quantities"])
-def test_a_silo_compares_its_model_with_one_that_it_trains_alone(form: DataForm, tmp_path: Path) -> None:
+def test_a_silo_compares_its_model_with_one_that_it_trains_alone(
+    form: DataForm, tmp_path: Path, finished: Finished
+) -> None:
     sites, silos = finished(tmp_path, RUN, form)
     assert (sites[0].run("trial") / "verdict.json").exists()
     assert not (sites[1].run("trial") / "verdict.json").exists()
@@ -124,7 +146,7 @@ def check_predictions(folder: Path, verdict: dict[str, float], form: DataForm) -
 
 
 @pytest.mark.parametrize("form", [FORM, FORM._replace(labels=None)], ids=["classes", "quantities"])
-def test_new_examples_are_seen_as_in_training(form: DataForm, tmp_path: Path) -> None:
+def test_new_examples_are_seen_as_in_training(form: DataForm, tmp_path: Path, finished: Finished) -> None:
     (site, _), silos = finished(tmp_path, RUN, form)
     model = amity.run(replace(RUN, engine="loop"), silos).model("north")
     x = np.random.default_rng(9).normal(size=(5, 2)).round(3)
@@ -145,7 +167,7 @@ def test_new_examples_are_seen_as_in_training(form: DataForm, tmp_path: Path) ->
     assert ("p(ill)" in rows[0]) == (form.labels is not None)
 
 
-def test_a_parquet_file_is_read_by_its_columns(tmp_path: Path) -> None:
+def test_a_parquet_file_is_read_by_its_columns(tmp_path: Path, finished: Finished) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     (site, _), _ = finished(tmp_path, replace(RUN, rounds=1), FORM)
     x = np.random.default_rng(9).normal(size=(5, 2))
@@ -182,7 +204,7 @@ def test_pictures_are_seen_as_in_training(tmp_path: Path) -> None:
     assert again.values == ("dark", "dark", "light", "light")
 
 
-def test_what_cannot_be_predicted_is_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_predicted_is_one_line(tmp_path: Path, finished: Finished) -> None:
     (site, _), _ = finished(tmp_path, replace(RUN, rounds=1), FORM)
     (tmp_path / "less.csv").write_text("sugar\n1\n")
     with pytest.raises(InputError, match="it lacks pressure"):
@@ -196,7 +218,9 @@ def test_what_cannot_be_predicted_is_one_line(tmp_path: Path) -> None:
         predict(site, "trial", tmp_path / "picture.gif")
 
 
-def test_training_alone_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_alone_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Finished
+) -> None:
     """It is ended after its second round; what comes out is what would have come out without that."""
     (north, _), _ = finished(tmp_path, RUN, FORM)
     wanted = load_file(north.run("trial") / "alone.safetensors")
@@ -253,7 +277,7 @@ def test_verdicts_are_plain_words(difference: Difference, words: str) -> None:
     assert judged(difference)[1] == words
 
 
-def test_a_model_says_what_it_was_made_for(tmp_path: Path) -> None:
+def test_a_model_says_what_it_was_made_for(tmp_path: Path, finished: Finished) -> None:
     (site, _), _ = finished(tmp_path, replace(RUN, rounds=1), FORM)
     facts = read_facts(site.run("trial"))
     assert facts["labels"] == ["ill", "well"] and facts["features"] == ["pressure", "sugar"] and facts["round"] == 1

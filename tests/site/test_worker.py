@@ -82,7 +82,12 @@ def check_model(run: amity.Run, silos: Silos, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "how"), [("scaffold", {"participation": 0.7}), ("fedavg-ft", {}), ("heurfedamp", {})]
+    ("method", "how"),
+    [
+        ("scaffold", {"participation": 0.7}),
+        pytest.param("fedavg-ft", {}, marks=pytest.mark.slow),
+        pytest.param("heurfedamp", {}, marks=pytest.mark.slow),  # as in test_site_results.py
+    ],
 )
 def test_a_worker_has_the_simulators_model(method: str, how: dict[str, object], tmp_path: Path) -> None:
     run = asked(method, **how)
@@ -265,7 +270,7 @@ def test_a_state_folder_is_held_by_one_worker(tmp_path: Path) -> None:
         assert isinstance(first.ask(0, hello), Failed)
 
 
-@pytest.mark.parametrize("method", ["fedamp", "fedavg"])
+@pytest.mark.parametrize("method", ["fedamp", pytest.param("fedavg", marks=pytest.mark.slow)])
 def test_a_silo_that_leaves_keeps_the_model_of_its_last_round(method: str, tmp_path: Path) -> None:
     run = asked(method)
     silos, folders, contract = federation(tmp_path, run, clients=2)

@@ -11,6 +11,7 @@ import typer
 
 from amity import logs
 from amity.cli import data, federation
+from amity.cli.advise import advise_command
 from amity.cli.bench import bench_command
 from amity.cli.compare import compare_command
 from amity.cli.export import export_command
@@ -49,6 +50,7 @@ def top(
         print(context.get_help())
 
 
+app.command("advise", cls=UsualOptions)(advise_command)
 app.command("run", cls=UsualOptions)(run_command)
 app.command("compare", cls=UsualOptions)(compare_command)
 app.command("tune", cls=UsualOptions)(tune_command)

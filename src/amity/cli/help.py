@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "Train and compare": ("run", "compare", "tune"),
+    "Train and compare": ("advise", "run", "compare", "tune"),
     "Look at results, and use them": ("report", "watch", "predict", "export"),
     "Data": ("data", "datasets", "settings"),
     "Methods and papers": ("methods", "reproduce"),
@@ -25,8 +25,9 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "Data": ("--data", "--label", "--setting", "--clients"),
     "Training": ("--rounds", "--epochs", "--lr", "--model", "--set", "--metric", "--class-weights"),
     "Search": ("--search", "--trials", "--timeout", "--trial-rounds"),
+    "Probe": ("--probe-rounds", "--parts", "--budget"),
     "Who takes part": ("--participation", "--drop"),
-    "Output": ("--out", "--seed", "--seeds", "--alone", "--watch", "--resume"),
+    "Output": ("--out", "--seed", "--seeds", "--alone", "--watch", "--resume", "--json"),
 }
 """Options on the short page of a command that trains, in their groups."""
 

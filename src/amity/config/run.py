@@ -127,7 +127,7 @@ class Run:
     )
     metric: MetricWord = option(
         "auto",
-        "main score, by which rounds, silos and methods are compared; auto: accuracy of classes, r2 of quantities",
+        "main score to compare by; auto: accuracy, or r2 of quantities",
     )
     class_weights: Literal["none", "balanced"] = option(
         "none", "balanced: each of a silo's classes has the same part in its training loss, rare ones too"

@@ -9,7 +9,8 @@
 
 "Clearly" is a one-sided paired test: with d the loss of w_i less that of a_i on each of N held-out examples, a_i is
 delivered if mean(d) / (sd(d) / sqrt(N)) is above the (1 - DOUBT) quantile of Student's t with N - 1 degrees of freedom.
-Where both are equally good, a silo is sent on alone with probability DOUBT, which costs it nothing.
+Were both equally good, a silo would be sent on alone with probability DOUBT. Two trainings never are, so with many
+held-out examples it happens more often, and costs nothing: docs/ending.md has what was measured.
 
 A silo that is away in the ending keeps the method's own personal model. What else the method has (cloud models, weights
 that silos give each other, limits to its solver) is still the method's.
@@ -24,7 +25,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from scipy.special import stdtrit
 from torch import Generator, Tensor
 
 from amity.contract import (
@@ -58,7 +58,7 @@ SHORTEST = 40
 """Epochs that an ending of its own length may take in any case; beyond, as many as all rounds together."""
 
 DOUBT = 0.1
-"""The chance with which a silo is sent on alone although both models are equally good."""
+"""The chance with which a silo would be sent on alone were both models equally good."""
 
 FLAG = "ending"
 """A key of the download in the round after the last: what comes with it is where the ending starts from."""
@@ -205,6 +205,8 @@ def with_ending(method: Method, rounds: int, epochs: int, ending: Length, safe: 
 
 def clearly_better(other: End, end: End) -> bool:
     """Whether one model has a clearly smaller loss than another on the examples that were held out from both."""
+    from scipy.special import stdtrit  # here, because it takes a quarter of a second of every process
+
     assert other.held_out is not None and end.held_out is not None
     d = (end.held_out - other.held_out).double()
     if not d.isfinite().all():  # a model that is broken says so

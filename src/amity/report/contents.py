@@ -10,7 +10,7 @@ undefined is null. `VERSION` grows when a key changes its meaning; keys may be a
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from amity.worth.contents import Judgement, SiloVerdict, WorthView
 
@@ -18,6 +18,7 @@ __all__ = [
     "VERSION",
     "Alarm",
     "CourseView",
+    "EndingView",
     "EventView",
     "Judgement",
     "Level",
@@ -130,6 +131,15 @@ class Alarm(TypedDict):
     rounds: list[int]
 
 
+class EndingView(TypedDict):
+    """The ending of a run: a last line on record, in which every silo has gone on alone."""
+
+    round: int  # its number: the one after the last round
+    silos: dict[str, str]  # silo -> the model that it delivers: "together, 31 epochs", "alone, 40 epochs"
+    alone: int  # how many deliver the model that they have trained without the others
+    words: str
+
+
 class RunView(TypedDict):
     """One run: a method with one seed."""
 
@@ -147,6 +157,7 @@ class RunView(TypedDict):
     facts: dict[str, str]  # versions, engine, model, hashes: name -> value, as text
     command: str  # that repeats it
     events: list[EventView]  # the last ones, in plain words
+    ending: NotRequired[EndingView | None]  # null without one
 
 
 class EventView(TypedDict):

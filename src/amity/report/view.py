@@ -5,6 +5,7 @@ Made from records alone, of runs that are finished or under way. Each part has a
     view_methods.py   the table: a row for each method
     view_worth.py     was joining worth it? verdicts for every silo
     view_course.py    how each run went, round by round
+    view_ending.py    how silos went on alone after the last round
     view_weights.py   who learns from whom, packed
     view_alarms.py    what to know before trusting a run
     view_events.py    events in plain words
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import tomli_w
 
+from amity.config.ending import all_rounds
 from amity.config.references import REFERENCES
 from amity.errors import InputError
 from amity.metric import ACCURACY, METRICS
@@ -33,6 +35,7 @@ from amity.report.table import main_score
 from amity.report.view_alarms import attention_alarms, course_alarms
 from amity.report.view_command import command_of
 from amity.report.view_course import course_of, placed
+from amity.report.view_ending import ending_of
 from amity.report.view_events import last_events
 from amity.report.view_methods import columns_of, methods_of, remarks_of
 from amity.report.view_weights import MOST_TEXT, weights_of
@@ -192,8 +195,8 @@ def _run(name: str, run: Record, silos: Sequence[SiloView], room: int) -> RunVie
         "name": name,
         "seed": run.results["seed"],
         "folder": run.path.name,
-        "finished": run.summary is not None and len(run.lines) >= run.config.get("rounds", 0),
-        "asked": run.config.get("rounds", len(run.lines)),
+        "finished": run.summary is not None and len(run.lines) >= all_rounds(run.config),
+        "asked": all_rounds(run.config) if "rounds" in run.config else len(run.lines),
         "delivered_round": run.results.get("delivered_round"),
         "delivered": placed(run.results["per_client"], places, len(silos)),
         "course": course_of(run, names),
@@ -203,6 +206,7 @@ def _run(name: str, run: Record, silos: Sequence[SiloView], room: int) -> RunVie
         "facts": _facts(run),
         "command": command_of(run),
         "events": last_events(run.events),
+        "ending": ending_of(run),
     }
 
 

@@ -23,6 +23,7 @@ from amity.report.contents import Judgement, SiloVerdict, WorthView
 from amity.report.partners import common, partner
 from amity.report.series import Series, series_of
 from amity.report.view_course import finite
+from amity.report.view_ending import delivered_by
 from amity.report.view_recovered import recovered_of
 from amity.report.worth_words import rule, unequal
 from amity.worth import consortium, judgement, paired, shares
@@ -138,6 +139,8 @@ def _worth(one: Series, alone: Series, shared: Series | None) -> WorthView:
     groups = [by_seed] if one.same_silos or len(by_seed) == 1 else [[seed] for seed in by_seed]
     score = score_of(one.first.facts)
     verdicts = [[_verdict(silo, [seed[silo] for seed in group], score) for silo in group[0]] for group in groups]
+    for verdict in verdicts[0]:
+        verdict["delivers"] = delivered_by(verdict["silo"], [run for run, _ in pairs[: len(groups[0])]])
     every = [verdict for group in verdicts for verdict in group]
     counts = consortium.counted([verdict["judgement"] for verdict in every])
     differences = [verdict["difference"] for verdict in every if verdict["difference"] is not None]

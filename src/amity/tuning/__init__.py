@@ -15,7 +15,6 @@ is kept in `out`: the same call goes on where it was interrupted, and with more 
     workers.py     trials one after the other, or in several processes
     asked.py       the directory of a search
     search.py      the search from its beginning to the choice
-    command.py     the command that runs the best
 """
 
 from amity.tuning.search import Tuned, tune

@@ -20,9 +20,8 @@ from amity.errors import InputError
 from amity.metric import Metric, main_metric
 from amity.prepare import prepare, roster_of, silos_of
 from amity.resolve import Builds, resolve
-from amity.trials import choose
+from amity.trials import choose, command_of
 from amity.tuning.asked import asked_of, check_asked, search_directory, write_found
-from amity.tuning.command import command_of
 from amity.tuning.hidden import for_trials
 from amity.tuning.space import Choices, Space, check_dimension, default_space, with_values
 from amity.tuning.study import TOGETHER, Study, first_trials

@@ -27,6 +27,7 @@ class SiloVerdict(TypedDict):
     judgement: Judgement
     words: str  # "gains 4.2 points"
     over_seeds: NotRequired[list[Judgement]]  # by seed, where there are several
+    delivers: NotRequired[str]  # which model it delivers after an ending: "together, 31 epochs"; empty without one
 
 
 class RecoveredShare(TypedDict):

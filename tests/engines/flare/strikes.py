@@ -27,8 +27,11 @@ from amity.prepare import silos_of
 from amity.record import read
 from amity.result import Result
 
-RUN = Run("scaffold", data="digits", clients=3, rounds=6, epochs=1000, engine="loop", model="mlp")
+RUN = Run("scaffold", data="digits", clients=3, rounds=4, epochs=800, engine="loop", model="mlp")
 """Turns of some seconds, which a strike can come into; a method for which a round too many shows in every model."""
+
+STRUCK = 2
+"""The round that a strike comes into: one is done, which must not be lost, and others are to follow."""
 
 
 @cache
@@ -48,7 +51,7 @@ def trial_in(folder: Path, **how: Any) -> Trial:
     return Trial(folder / "trial", silos(), **how)
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 120.0) -> float:
+def wait_until(what: Callable[[], bool], seconds: float = 240.0) -> float:
     """Wait until something is so; the seconds that it took come back."""
     began = time.monotonic()
     while not what():

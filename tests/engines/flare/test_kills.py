@@ -1,7 +1,7 @@
 """Processes that are killed or frozen in the middle of a round: the run comes out as if nothing had happened.
 
-Every test strikes a federation of three silos in round 3 of 6, and requires the models of a simulation that nobody has
-struck, and that each silo has trained each round once.
+Every test strikes a federation of three silos in round 2 of 4, and requires the models of a simulation that nobody has
+struck, and that each silo has trained each round once. One strikes again in each round that follows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from engines.flare import strikes
-from engines.flare.strikes import RUN
+from engines.flare.strikes import RUN, STRUCK
 
 from amity.engines.flare.trial import Trial
 
@@ -30,21 +30,25 @@ def trial(tmp_path: Path) -> Iterator[Trial]:
         yield trial
 
 
-def struck(trial: Trial, strike: Strike, **terms: object) -> None:
-    """Strike in round 3, and require that all comes out well."""
+def struck(trial: Trial, *each: Strike, **terms: object) -> None:
+    """Strike in a round, and in those that follow, and require that all comes out well."""
     run = trial.submit(RUN, "struck", **terms)
-    strikes.in_round(run, 3, "east")
-    before = strikes.family(trial, "server", *trial.names)
-    began = time.monotonic()
-    strike(trial)
-    assert run.status["round"] == 2, "the strike came after the round that it was meant for"
-    strikes.next_round(run, 3)
-    print(f"{strike.__name__}: {time.monotonic() - began:.1f} s from the strike to the end of its round")
+    before: set[psutil.Process] = set()
+    for number, strike in enumerate(each, STRUCK):
+        strikes.in_round(run, number, "east")
+        before |= set(strikes.family(trial, "server", *trial.names))
+        began = time.monotonic()
+        strike(trial)
+        assert run.status["round"] == number - 1, "the strike came after the round that it was meant for"
+        strikes.next_round(run, number)
+        print(f"{strike.__name__}: {time.monotonic() - began:.1f} s from the strike to the end of its round")
     status = trial.wait(run)
     strikes.check_as_if_nothing_happened(trial, run, status)
     told = [event["words"] for event in strikes.events(run) if event["what"] == "note"]
-    assert len([words for words in told if words.startswith("the run goes on after round 2")]) == status["jobs"] - 1
-    family = [*before, *strikes.family(trial, "server", *trial.names)]
+    again = [words for words in told if words.startswith("the run goes on after round ")]
+    rounds = {f"round {number - 1}" for number, _ in enumerate(each, STRUCK)}
+    assert len(again) == status["jobs"] - 1 and all(any(one in words for one in rounds) for words in again)
+    family = before | set(strikes.family(trial, "server", *trial.names))
     trial.__exit__(None, None, None)
     strikes.check_nothing_left(trial, family)
 
@@ -129,14 +133,13 @@ LONGER = (
 )
 
 
-@pytest.mark.parametrize("strike", QUICK)
-def test_a_process_is_killed(trial: Trial, strike: Strike) -> None:
-    struck(trial, strike)
+def test_a_process_of_the_run_is_killed_in_each_of_three_rounds(trial: Trial) -> None:
+    struck(trial, *QUICK)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strike", LONGER)
-def test_more_is_lost(trial: Trial, strike: Strike) -> None:
+@pytest.mark.parametrize("strike", (*QUICK, *LONGER))
+def test_one_strike_alone(trial: Trial, strike: Strike) -> None:
     struck(trial, strike)
 
 

@@ -139,8 +139,9 @@ def test_a_contract_that_nobody_here_has_approved(trial: Trial) -> None:
     assert "declined" in told and "sent Described" not in told
 
 
+@pytest.mark.slow
 def test_an_upload_for_another_silo(trial: Trial) -> None:
-    """A silo whose own code answers under another's number."""
+    """A silo whose own code answers under another's number; hub/test_lying_silos.py has it without a network."""
     site = trial.site("east")
     config = (site / "silo.toml").read_text()
     (site / "cheat.py").write_text(CHEAT)

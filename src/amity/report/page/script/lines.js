@@ -29,6 +29,19 @@
     return group;
   }
 
+  /** Mark the round after the last, in which silos went on alone: a line before it, and its name. */
+  function endingMarks(endings, area, x) {
+    const group = svg("g", { class: "endings" });
+    for (const round of endings) {
+      const at = (x.place(round) + x.place(Math.max(x.low, round - 1))) / 2;
+      group.append(svg("line", { class: "ending", x1: at, x2: at, y1: area.top, y2: area.bottom }));
+      group.append(svg("text", { class: "tick", x: at - 5, y: area.bottom - 6, "text-anchor": "end" }, "ending \u2192"));
+    }
+    return group;
+  }
+
+  const roundName = (round, endings) => (endings.includes(round) ? "ending: each silo on its own" : `round ${round}`);
+
   /** Return the path of points, broken where a value is missing. */
   function path(points, x, y) {
     let text = "";
@@ -128,9 +141,9 @@
 
   /**
    * Draw curves with a crosshair that reads all of them out. `series`: name, colour, dash, points [[round, value]],
-   * band [[round, low, high]] or none.
+   * band [[round, low, high]] or none. `endings`: rounds that are one.
    */
-  function curves({ width, frame, series, rounds, title, digits, unit }) {
+  function curves({ width, frame, series, rounds, title, digits, unit, endings = [] }) {
     const beside = width >= 680 && series.length <= 12;
     const right = beside
       ? 16 +
@@ -150,7 +163,7 @@
     ]);
     const { area, x, y } = scales(width, height, top, right, rounds, values, title);
     const drawing = amity.picture(width, height, { tabindex: "0" });
-    drawing.append(axes(area, x, y), key || "");
+    drawing.append(axes(area, x, y), key || "", endingMarks(endings, area, x));
     for (const { band, colour } of series) {
       if (band) drawing.append(svg("path", { class: "band", d: bandPath(band, x.place, y.place), fill: colour }));
     }
@@ -184,7 +197,7 @@
         if (number !== null)
           cross.append(svg("circle", { cx: at, cy: y.place(number), r: 4, fill: colour, class: "dot" }));
       frame.show(at, area.top, {
-        title: `round ${round}`,
+        title: roundName(round, endings),
         rows: rows.map((row) => ({
           ...row,
           value: row.number === null ? "\u2013" : `${amity.number(row.number, digits)}${unit ? ` ${unit}` : ""}`,
@@ -220,5 +233,5 @@
     });
   }
 
-  Object.assign(amity, { curves, lineParts: { axes, path, scales, steer } });
+  Object.assign(amity, { curves, lineParts: { axes, endingMarks, path, roundName, scales, steer } });
 })(window.amity);

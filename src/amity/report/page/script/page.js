@@ -105,13 +105,13 @@
   }
 
   function header(place) {
-    const rounds = Math.max(0, ...view.runs.map(({ asked }) => asked));
+    const rounds = Math.max(0, ...view.runs.map(({ asked, ending }) => asked - (ending ? 1 : 0)));
     const told = [
       view.data,
       view.setting && view.setting !== "own" && view.setting !== "natural" ? view.setting : "",
       view.model,
       amity.plural(view.silos.length, "silo"),
-      rounds ? amity.plural(rounds, "round") : "",
+      rounds ? `${amity.plural(rounds, "round")}${view.runs.some(({ ending }) => ending) ? " and an ending" : ""}` : "",
     ];
     const links = parts.filter((part) => part.uses(view) !== null && part.id !== "live");
     const print = JSON.stringify([view.title, told, links.map(({ id }) => id), Boolean(view.live)]);

@@ -28,6 +28,7 @@
     const labels = runs.map((one) => one.name);
     return [
       unfinished(view),
+      ended(run),
       curves(
         view,
         key,
@@ -62,6 +63,13 @@
     const told = short.map((run) => `${run.name}: ${course(run)} of ${run.asked} rounds`);
     return el("p", { class: "lead" }, `Not finished yet: ${amity.names(told, 5)}.`);
   }
+
+  /** Say how the run has ended, where silos went on alone after its last round. */
+  function ended({ name, ending }) {
+    return ending ? el("p", { class: "lead", id: "ending" }, `${name}: ${ending.words}`) : null;
+  }
+
+  const endingsOf = (runs) => [...new Set(runs.flatMap(({ ending }) => (ending ? [ending.round] : [])))];
 
   const course = (run) => run.course.rounds.length;
 
@@ -110,7 +118,16 @@
           : `Nothing to show for ${what}.`,
       draw: (width, frame) =>
         series.length
-          ? amity.curves({ width, frame, series, rounds, title, unit, digits })
+          ? amity.curves({
+              width,
+              frame,
+              series,
+              rounds,
+              title,
+              unit,
+              digits,
+              endings: endingsOf(view.runs),
+            })
           : amity.picture(width, 40),
       csv: () => [
         ["round", ...series.map(({ name }) => name)],
@@ -151,7 +168,7 @@
       title: "Every silo's own curve",
       note: "The dark line is the mean. Point at a line, or choose one with the arrow keys up and down.",
       alt: () =>
-        `Lines of ${amity.plural(lines.length, "silo")} with ${run.name}, to round ${last}. ${amity.plural(Object.keys(marks).length, "round")} with dropped or refused silos.`,
+        `Lines of ${amity.plural(lines.length, "silo")} with ${run.name}, to ${run.ending ? "the ending after round" : "round"} ${run.ending ? last - 1 : last}. ${amity.plural(Object.keys(marks).length, "round")} with dropped or refused silos.`,
       draw: (width, frame) =>
         amity.siloLines({
           width,
@@ -160,6 +177,7 @@
           mean: filled((place) => mean[place]),
           rounds,
           marks,
+          endings: endingsOf([run]),
           title,
           unit,
           digits: amity.scoreDigits(view, 2),

@@ -81,6 +81,7 @@
   /** Return the table of silos; verdict and difference stand beside the name, where a phone shows them too. */
   function verdicts(view, worth, state) {
     const shared = worth.silos.some((silo) => silo.shared !== null);
+    const ended = worth.silos.some((silo) => silo.delivers);
     const number = (key, title, help) => ({
       key,
       title,
@@ -122,6 +123,7 @@
         value: (silo) => silo.examples,
         cell: (silo) => amity.number(silo.examples, 0),
       },
+      ...(ended ? [delivers] : []),
     ];
     return amity.table({
       id: "verdicts",
@@ -133,6 +135,15 @@
       sort: state.sorts.verdicts,
     });
   }
+
+  const delivers = {
+    key: "delivers",
+    title: "Delivers",
+    help: "the model that it went on with from what was learnt together, or the one that it trained alone; and its epochs",
+    text: true,
+    value: (silo) => silo.delivers || "",
+    cell: (silo) => silo.delivers || "\u2013",
+  };
 
   function difference({ difference: points, low, high }) {
     if (points === null) return "\u2013";

@@ -2,20 +2,20 @@
 "use strict";
 ((amity) => {
   const { svg } = amity;
-  const { axes, path, scales, steer } = amity.lineParts;
+  const { axes, endingMarks, path, roundName, scales, steer } = amity.lineParts;
   const ROOM = 30; // pixels below the lines for what went wrong
 
   /**
    * Draw `lines` (name, points), the mean among them (points), and `marks` ({round: [{silo, kind, why}]}) of silos that
-   * were dropped or refused.
+   * were dropped or refused. `endings`: rounds in which silos went on alone.
    */
-  function siloLines({ width, frame, lines, mean, rounds, marks, title, digits, unit, picked, pick }) {
+  function siloLines({ width, frame, lines, mean, rounds, marks, title, digits, unit, picked, pick, endings = [] }) {
     const troubled = rounds.some((round) => marks[round]);
     const height = 26 + Math.max(220, Math.min(340, width * 0.38)) + 42 + (troubled ? ROOM : 0);
     const values = lines.flatMap(({ points }) => points.map((point) => point[1]));
     const { area, x, y } = scales(width, height - (troubled ? ROOM : 0), 26, 12, rounds, values, title);
     const drawing = amity.picture(width, height, { tabindex: "0" });
-    drawing.append(axes(area, x, y));
+    drawing.append(axes(area, x, y), endingMarks(endings, area, x));
     for (const { points } of lines)
       drawing.append(svg("path", { class: "line muted", d: path(points, x.place, y.place) }));
     drawing.append(svg("path", { class: "line strong", d: path(mean, x.place, y.place) }));
@@ -58,7 +58,7 @@
       const average = (mean.find((point) => point[0] === round) || [])[1] ?? null;
       const rows = [{ name: "mean over silos", value: told(average), colour: amity.ink("ink") }];
       if (line) rows.unshift({ name: line.name, value: told(value), colour: amity.ink("accent"), strong: true });
-      frame.show(place, area.top, { title: `round ${round}`, rows, words: troubleWords(marks[round] || []) });
+      frame.show(place, area.top, { title: roundName(round, endings), rows, words: troubleWords(marks[round] || []) });
     };
     const step = (way) => {
       const last = rounds[rounds.length - 1];
