@@ -41,7 +41,9 @@ from amity.methods import METHODS
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "pooled"])  # there nobody can be absent
 def test_every_method_stands_absent_and_uneven_clients(method: str, phase: Literal["before", "after"]) -> None:
     silos = amity.own_silos({f"s{i}": arrays(i, size=7 + 5 * i, tests=6) for i in range(8)})
-    run = quick(method, participation=0.3, drop=0.3, drop_phase=phase, local_epochs_range="1:9", rounds=3)
+    run = quick(
+        method, participation=0.3, drop=0.3, drop_phase=phase, local_epochs_range="1:9", rounds=3, ending="none"
+    )
     result = amity.run(run, silos, model=network)
     assert len(result.lines) == 3
     for line in result.lines:  # 2 of 8 are sampled, 1 of these drops

@@ -40,12 +40,16 @@ class Prepared(NamedTuple):
     @property
     def notes(self) -> list[str]:
         """What to know before it begins: departures from the setting's plan, and a rate that cannot be meant."""
-        notes, solver = list(self.silos.notes), self.plan.solver
-        highest = HIGHEST[solver.optimizer]
-        if solver.rate > highest:
-            usual = f"{solver.optimizer} learns with {RATES[solver.optimizer]:g}, and nothing above {highest:g}"
-            notes.append(f"lr = {solver.rate:g} is more than training can use ({usual}): models may say nothing")
-        return notes
+        return [*self.silos.notes, *self.alarms]
+
+    @property
+    def alarms(self) -> list[str]:
+        """What to know before hours are spent on it: a rate that cannot be meant."""
+        solver, highest = self.plan.solver, HIGHEST[self.plan.solver.optimizer]
+        if solver.rate <= highest:
+            return []
+        usual = f"{solver.optimizer} learns with {RATES[solver.optimizer]:g}, and nothing above {highest:g}"
+        return [f"lr = {solver.rate:g} is more than training can use ({usual}): models may say nothing"]
 
     @property
     def facts(self) -> dict[str, Any]:

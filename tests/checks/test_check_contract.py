@@ -73,7 +73,7 @@ def test_a_draft_that_fits(place: Path) -> None:
     assert {one.grade for one in found.values()} == {"PASS"}, found
     assert "run sepsis-1: fedamp" in found["contract"].found and "draft" in found["contract"].found
     assert found["data"].found == (
-        "they fit the contract: 32 training examples, 8 test examples, examples of 2 numbers, "
+        "they fit the contract: 26 training examples, 6 validation examples, 8 test examples, examples of 2 numbers, "
         "2 of the contract's 3 classes to train on"
     )
     assert "numbers, as the contract has it" in found["model"].found

@@ -136,13 +136,13 @@ def test_members_that_are_none(place: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "grade", "words"),
     [
-        ({"phase": "running", "round": 2}, "PASS", "running, round 2 of 3"),
+        ({"phase": "running", "round": 2}, "PASS", "running, round 2 of 4"),
         ({"phase": "running", "written": time.time() - 1000}, "WARN", "nobody conducts it"),
         ({"phase": "running", "north": {"skew": 400.0}}, "WARN", "the clock of north is 400 s ahead"),
         ({"phase": "running", "north": {"skew": -4000.0}}, "WARN", "4,000 s behind"),
         ({"phase": "running", "north": {"amity": "9.9.0"}}, "WARN", "north has Amity 9.9.0"),
         ({"phase": "waiting", "north": {"step": "absent", "words": "no sign"}}, "WARN", "north absent (no sign)"),
-        ({"phase": "failed", "words": "given up"}, "WARN", "failed, round 0 of 3, given up"),
+        ({"phase": "failed", "words": "given up"}, "WARN", "failed, round 0 of 4, given up"),
         ({"phase": "ended", "written": 0.0, "north": {"step": "absent"}}, "PASS", "ended"),
     ],
 )

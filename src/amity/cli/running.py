@@ -87,7 +87,10 @@ def _tracked(plan: Plan, trackers: Sequence[str], page: Path, until: ExitStack) 
 
 
 def _told(notes: dict[str, None], prepared: Sequence[Prepared]) -> None:
-    """Log what there is to know before the first of these begins, and keep it to be said after the results."""
+    """Log what there is to know before the first of these begins, and keep it to be said after the results.
+
+    A rate that cannot be meant is said at once.
+    """
     silos = prepared[0].silos
     _log.info("data %s, %d silos, sha256 %s", silos.data, len(silos.silos), silos.sha256)
     for ready in prepared:
@@ -96,8 +99,12 @@ def _told(notes: dict[str, None], prepared: Sequence[Prepared]) -> None:
     found = dict.fromkeys([*columns, *(text for ready in prepared for text in ready.notes)])
     for text in found:
         _log.info("note: %s", text)
-    new = len(found.keys() - notes.keys())
-    notes.update(found)
+    alarms = dict.fromkeys(text for ready in prepared for text in ready.alarms)
+    for text in alarms:  # these are worth stopping for
+        note(text)
+    later = {text: None for text in found if text not in alarms}
+    new = len(later.keys() - notes.keys())
+    notes.update(later)
     if new:
         told = "1 note on data and methods comes" if new == 1 else f"{new} notes on data and methods come"
         err.print(f"{told} after the results", style="dim", highlight=False, soft_wrap=True)

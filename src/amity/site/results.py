@@ -90,7 +90,8 @@ def finish(site: Site, run: str) -> Verdict:
         alone = train_alone(plan, agreed.silo, silo, rounds, folder / "alone")
         write_weights(folder / ALONE, plan.task, alone.model)
         personal = read_weights(folder / WEIGHTS, plan.task)
-        return write_verdict(folder, facts, plan.task, silo, personal, alone, rounds)
+        ended = rounds == plan.rule.ending  # the last of these was no round of the method, but the ending
+        return write_verdict(folder, facts, plan.task, silo, personal, alone, rounds - ended, ended=ended)
 
 
 def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) -> Alone:
@@ -131,7 +132,15 @@ def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) 
 
 
 def write_verdict(
-    folder: Path, facts: ModelFacts, task: Task, silo: Silo, personal: Model, alone: Alone, rounds: int
+    folder: Path,
+    facts: ModelFacts,
+    task: Task,
+    silo: Silo,
+    personal: Model,
+    alone: Alone,
+    rounds: int,
+    *,
+    ended: bool = False,
 ) -> Verdict:
     """Compare two models on the silo's test data, and write all that is known."""
     scores = {"personal": _score(task, silo, personal), "alone": _score(task, silo, alone.model)}
@@ -145,6 +154,7 @@ def write_verdict(
         contract=facts["contract"],
         method=facts["method"],
         rounds=rounds,
+        ended=ended,
         round=facts["round"],
         alone_round=alone.round,
         examples=len(silo.test.y),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from amity.learn.metrics import TITLES, UNITS
 from amity.worth.contents import Judgement, Score
@@ -23,6 +23,7 @@ class Verdict(TypedDict):
     contract: str  # its hash
     method: str
     rounds: int  # that either model was trained for
+    ended: NotRequired[bool]  # whether both then went on alone, each to its own end
     round: int  # whose personal model is delivered
     alone_round: int  # whose model it is compared with
     examples: int  # to test on
@@ -54,8 +55,8 @@ def report(verdict: Verdict) -> str:
         "",
         _explained(verdict),
         "",
-        f"Both models were trained for {verdict['rounds']} rounds from the same first weights, by the same solver, on "
-        "the same training examples, and tested on the same examples, which no training has seen. The model alone was "
+        f"Both models were trained for {verdict['rounds']} rounds from the same first weights, by the same solver, "
+        f"{_on(verdict)}, and tested on the same examples, which no training has seen. The model alone was "
         "trained here, after the run; nothing of it was sent. The interval counts both how few examples there are and "
         "how much two trainings differ anyway.",
         "",
@@ -74,6 +75,11 @@ def report(verdict: Verdict) -> str:
         "- `verdict.json`: the numbers of this page, for programs",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _on(verdict: Verdict) -> str:
+    on = "on the same training examples"
+    return f"{on}, then each to its own end" if verdict.get("ended") else on
 
 
 def _explained(verdict: Verdict) -> str:
