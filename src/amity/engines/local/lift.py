@@ -31,6 +31,7 @@ from amity.engines.local.stacked_examples import (
     Part,
     Uneven,
     Unseen,
+    WithoutOwn,
     outputs_of,
 )
 from amity.learn.descent import Adam
@@ -141,14 +142,6 @@ def _stacked(states: Sequence[State]) -> tuple[State, State]:
     return rows, shared
 
 
-class _WithoutOwn(Data):
-    """Data of clients whose own examples are not stacked: whoever asks for them is run silo by silo."""
-
-    @property
-    def mine(self) -> Split:
-        raise NotImplementedError("clients have examples of their own beside those that they train on")
-
-
 class _Together(Task):
     """The task as method code sees it under vmap: vectors of one client, behind them the matrices of all."""
 
@@ -166,7 +159,7 @@ class _Together(Task):
         self._active = 0  # rows that the last gradient was for
         self._views: dict[int, tuple[list[Weights], list[Weights]]] = {}
         data = [None if part is None else DataOfStack(part, self._lift) for part in (self._train, val)]
-        kind = Data if all(turn.data.own is None for turn in turns) else _WithoutOwn
+        kind = Data if all(turn.data.own is None for turn in turns) else WithoutOwn
         self.turn = turns[0]._replace(data=kind(*cast(Any, data)), seed=_refuse)
 
     def enter(self, params: Tensor, gradient: Tensor, loss: Tensor, place: Tensor) -> None:

@@ -8,7 +8,7 @@ from typing import Literal, NoReturn
 import torch
 from torch import Tensor
 
-from amity.contract import Split
+from amity.contract import Data, Split
 from amity.engines.local.dense import Dense, Weights
 
 Kind = Literal["batches", "train", "val"]
@@ -133,3 +133,11 @@ class Unseen:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise Uneven(self._kind)
+
+
+class WithoutOwn(Data):
+    """Data of clients whose own examples are not stacked: whoever asks for them is run silo by silo."""
+
+    @property
+    def mine(self) -> Split:
+        raise NotImplementedError("clients have examples of their own beside those that they train on")
