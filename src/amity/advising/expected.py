@@ -16,7 +16,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import stdtrit
 
 from amity.advising.probe import Said
 from amity.worth import judgement, paired
@@ -45,6 +44,8 @@ def over_silos(differences: Sequence[Difference]) -> Difference:
     points = np.array([one.points for one in known])
     mean = float(points.mean())
     if m >= SPREAD:
+        from scipy.special import stdtrit  # here, because it takes a quarter of a second of every process
+
         half = float(stdtrit(m - 1, (1 + LEVEL) / 2)) * float(points.std(ddof=1)) / math.sqrt(m)
         return Difference(mean, mean - half, mean + half)
     below = math.hypot(*(one.points - one.low for one in known)) / m

@@ -22,8 +22,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scipy.special import stdtrit
-
 from amity.metric import Metric
 from amity.worth.consortium import CLEAR, WRONG, Counts, chance_of
 from amity.worth.contents import HarmedShare, RecoveredShare
@@ -48,6 +46,8 @@ def mean_difference(ones: Sequence[float], others: Sequence[float], metric: Metr
     if m < 2:
         return Mean(mean, -math.inf, math.inf)
     variance = math.fsum((gain - mean) ** 2 for gain in gains) / (m - 1)
+    from scipy.special import stdtrit  # here, because it takes a quarter of a second of every process
+
     half = float(stdtrit(m - 1, 1 - CLEAR)) * math.sqrt(variance / m)
     return Mean(mean, mean - half, mean + half)
 

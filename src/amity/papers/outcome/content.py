@@ -43,6 +43,8 @@ class ResolvedOptions(TypedDict, total=False):
     labels: str
     label: str
     drop_column: str
+    schema: str
+    scale: str
     model: str
     rounds: Required[int]
     epochs: Required[int]
@@ -52,6 +54,10 @@ class ResolvedOptions(TypedDict, total=False):
     optimizer: str
     momentum: float
     val_fraction: float
+    ending: int | str
+    safe: bool
+    metric: str
+    class_weights: str
     evaluate_every: int
     train_loss: bool
     init_from: str
