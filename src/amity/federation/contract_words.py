@@ -28,8 +28,8 @@ def bytes_per_round(contract: RunContract) -> int:
 
 
 def bytes_in_total(contract: RunContract) -> int:
-    """Return what leaves a silo in the whole run, at most."""
-    return bytes_per_round(contract) * contract.options.rounds
+    """Return what leaves a silo in the whole run, at most; in its ending it still says how its model does."""
+    return bytes_per_round(contract) * contract.options.all_rounds
 
 
 def in_words(contract: Contract) -> str:
