@@ -63,7 +63,7 @@ def _checked_rounds(run: Run, rounds: int | None, folds: int | None, budget: flo
     """Return the rounds of a probe; refuse numbers that make none."""
     if rounds is not None and rounds < 1 or folds is not None and not 1 <= folds <= PARTS or not budget > 0:
         raise InputError(
-            f"advise needs rounds of at least 1 (--probe-rounds), folds from 1 to {PARTS} (--parts) and a budget above 0, "
+            f"advise needs rounds of at least 1 (--probe-rounds), folds from 1 to {PARTS} (--parts), a budget above 0, "
             f"got rounds={rounds}, folds={folds}, budget={budget:g}: leave them out"
         )
     return min(ROUNDS, run.rounds) if rounds is None else rounds
