@@ -30,7 +30,7 @@ from amity.federation.encoding import decode
 from amity.federation.held import down_of, sha256
 from amity.federation.messages import Message
 from amity.federation.run_contract import DataForm, RunContract
-from amity.federation.transport import Away
+from amity.federation.transport import Away, Letter
 from amity.hub.board import Status, read_status
 from amity.hub.conduct import conduct
 from amity.prepare import silos_of
@@ -77,8 +77,9 @@ class MemoryNetwork:
         for worker in self.workers:
             worker.close()
 
-    def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
-        for name, content in list(letters.items()):  # the server forgets what is answered
+    def send(self, letters: Mapping[str, Letter], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
+        for name, letter in list(letters.items()):  # the server forgets what is answered
+            content = bytes(letter)
             if self.stopped:
                 return
             message = decode(content, self._brought.get)

@@ -32,7 +32,7 @@ from amity.federation.messages import (
     Upload,
     failure,
 )
-from amity.federation.transport import Away
+from amity.federation.transport import Away, Letter
 
 NAMES = ["ash", "birch", "cedar"]
 WAIT, QUORUM = Manners("wait", 3600, 900), Manners("quorum", 3600, 900)
@@ -48,10 +48,10 @@ class Scripted:
         self.answer: Callable[[str, Message], Answer | Away | bytes | None] = lambda name, message: None
         self.sent: list[tuple[str, str, float]] = []
 
-    def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
+    def send(self, letters: Mapping[str, Letter], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
         began = self.now
         for name in sorted(letters, key=lambda name: self.took[name]):
-            message = decode(letters[name])
+            message = decode(bytes(letters[name]))
             assert isinstance(message, Message)
             self.sent.append((name, type(message).__name__, seconds[name]))
             self.now = began + self.took[name]

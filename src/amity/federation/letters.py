@@ -15,6 +15,7 @@ from amity.federation.encoding import encode, encoded_header, encoded_tensors
 from amity.federation.held import LEAST, Brought, down_of, sha256
 from amity.federation.messages import Message
 from amity.federation.narrowing import Wire, narrowed
+from amity.federation.transport import Letter
 
 
 class Body(NamedTuple):
@@ -25,7 +26,7 @@ class Body(NamedTuple):
     digest: str
 
 
-class Letters(Mapping[str, bytes]):
+class Letters(Mapping[str, Letter]):
     """Messages by the name of the silo that they are for, as the bytes that are sent."""
 
     def __init__(self, messages: Mapping[str, Message], wire: Wire, held: dict[str, Brought] | None = None) -> None:
@@ -37,20 +38,20 @@ class Letters(Mapping[str, bytes]):
         self._spared: dict[str, int] = {}  # bytes of tensors that a letter refers to
         self._body: Body | None = None  # the last: for most methods there is one for all silos
 
-    def __getitem__(self, name: str) -> bytes:
+    def __getitem__(self, name: str) -> Letter:
         message = self._messages[name]
         body = self._encoded(message)
         self._spared.pop(name, None)
         if body is None:
-            return encode(narrowed(message, self._wire))
+            return Letter(encode(narrowed(message, self._wire)))
         held = self._held.get(name)
         if held is not None and held.tensors == body.digest:
             self._spared[name] = nbytes(down_of(message) or {})
-            return encoded_header(message, held.letter) + encoded_tensors(None)
+            return Letter(encoded_header(message, held.letter), encoded_tensors(None))
         header = encoded_header(message)
         if name not in self._brings:
             self._brings[name] = Brought(sha256(header, body.content), body.digest)
-        return b"".join((header, body.content))
+        return Letter(header, body.content)
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._messages))

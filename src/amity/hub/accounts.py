@@ -9,7 +9,7 @@ from typing import Any
 from amity.federation.audit import Audit
 from amity.federation.encoding import Title, title
 from amity.federation.held import reference, sha256
-from amity.federation.transport import Away
+from amity.federation.transport import Away, Letter
 from amity.hub.watching import Network
 
 AUDIT = "audit.jsonl"
@@ -22,13 +22,13 @@ class Audited:
         self._network = network
         self._audit = Audit(hub / AUDIT, "server")
 
-    def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
+    def send(self, letters: Mapping[str, Letter], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
         titles = {name: self._crossed("sent", name, letters[name]) for name in letters}
         for name, answer in self._network.send(letters, seconds):
             if isinstance(answer, Away):
                 self._audit.add("away", run=titles[name].run, round=titles[name].round, silo=name, words=answer.words)
             else:
-                self._crossed("received", name, answer)
+                self._crossed("received", name, Letter(answer))
             yield name, answer
 
     @property
@@ -47,15 +47,15 @@ class Audited:
         """Add that a silo cannot go on with the others."""
         self._audit.add("set aside", run=run, round=round, silo=silo, words=words)
 
-    def _crossed(self, what: str, silo: str, content: bytes) -> Title:
-        found = title(content)
+    def _crossed(self, what: str, silo: str, letter: Letter) -> Title:
+        found = title(letter.head)
         self._audit.add(
             f"{what} {found.kind}",
             run=found.run,
             round=found.round,
             silo=silo,
-            bytes=len(content),
-            sha256=sha256(content),
+            bytes=len(letter),
+            sha256=sha256(letter.head, letter.body),
             words=reference(found.letter),
         )
         return found

@@ -22,7 +22,7 @@ from amity.federation.encoding import encode
 from amity.federation.messages import Declined, Failed, Left, Summarise, Summarised
 from amity.federation.safe_files import replace
 from amity.federation.schema_contract import SchemaContract
-from amity.federation.transport import Away, Transport
+from amity.federation.transport import Away, Letter, Transport
 from amity.hub import requests
 from amity.hub.board import Board
 from amity.hub.gathering import AGAIN, ANSWER, SELDOM, check_patience, read_answer
@@ -85,7 +85,8 @@ def _asked(
     from amity.data.schema.summary_json import summary_of
 
     found: dict[str, Summary] = {}
-    letters = {name: encode(Summarise(contract.name, 0, contract.invited.index(name), document)) for name in names}
+    asks = {name: Summarise(contract.name, 0, contract.invited.index(name), document) for name in names}
+    letters = {name: Letter(encode(ask)) for name, ask in asks.items()}
     for name, received in network.send(letters, dict.fromkeys(letters, ANSWER)):
         answer = read_answer(received)
         match answer:

@@ -13,7 +13,7 @@ from amity.federation.plan import Member
 from amity.federation.run_contract import RunContract
 from amity.federation.signed import Contract
 from amity.federation.stored_server import Roster
-from amity.federation.transport import Away, Transport
+from amity.federation.transport import Away, Letter, Transport
 from amity.hub.board import Board
 
 AGAIN = 3.0
@@ -69,7 +69,8 @@ def _asked(
 ) -> dict[str, Member]:
     """Show the contract to these silos; those that approve it describe themselves."""
     found: dict[str, Member] = {}
-    letters = {name: encode(Describe(contract.name, 0, contract.invited.index(name), document)) for name in names}
+    asks = {name: Describe(contract.name, 0, contract.invited.index(name), document) for name in names}
+    letters = {name: Letter(encode(ask)) for name, ask in asks.items()}
     if not letters:
         return found
     for name, received in transport.send(letters, dict.fromkeys(letters, ANSWER)):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from amity.engines.flare import parcels
 from amity.engines.flare.parcels import Again, Exchange, Fetch, Got, Mailbox, Pace, Part, Trouble
+from amity.federation.transport import Letter
 
 
 def carried(exchange: Exchange, mailbox: Mailbox, work, forget=()):  # type: ignore[no-untyped-def]
@@ -25,10 +26,11 @@ def carried(exchange: Exchange, mailbox: Mailbox, work, forget=()):  # type: ign
 
 @given(
     letter=st.binary(max_size=60),
+    cut=st.integers(0, 60),
     answer=st.binary(max_size=60),
     forget=st.sets(st.integers(0, 20), max_size=3),
 )
-def test_what_arrives_is_what_was_sent(letter: bytes, answer: bytes, forget: set[int]) -> None:
+def test_what_arrives_is_what_was_sent(letter: bytes, cut: int, answer: bytes, forget: set[int]) -> None:
     usual, parcels.LEAST = parcels.LEAST, 7
     try:
         worked: list[bytes] = []
@@ -37,7 +39,7 @@ def test_what_arrives_is_what_was_sent(letter: bytes, answer: bytes, forget: set
             worked.append(content)
             return answer
 
-        found, _ = carried(Exchange("a", lambda: letter), Mailbox(), work, forget)
+        found, _ = carried(Exchange("a", lambda: Letter(letter[:cut], letter[cut:])), Mailbox(), work, forget)
         assert found == answer and set(worked) == {letter}
     finally:
         parcels.LEAST = usual
@@ -53,7 +55,7 @@ def test_parts_of_another_letter_are_never_mixed_in() -> None:
 
 
 def test_a_silo_that_claims_to_have_got_what_was_not_sent_gets_the_letter_anew() -> None:
-    exchange = Exchange("a", lambda: bytes(3 * parcels.LEAST))
+    exchange = Exchange("a", lambda: Letter(bytes(3 * parcels.LEAST)))
     first = exchange.first()
     assert isinstance(first, Part) and len(first.content) == parcels.LEAST
     assert exchange.next(Got("a", 7)) == first
@@ -70,12 +72,12 @@ def test_parts_grow_on_a_quick_link_and_are_small_again_on_a_slow_one() -> None:
 
 
 def test_trouble_ends_an_exchange_in_words() -> None:
-    found, _ = carried(Exchange("a", lambda: b"letter"), Mailbox(), lambda content: Trouble("its disk is full"))
+    found, _ = carried(Exchange("a", lambda: Letter(b"letter")), Mailbox(), lambda content: Trouble("its disk is full"))
     assert found == Trouble("its disk is full")
 
 
 def test_only_the_last_part_waits_for_work() -> None:
-    exchange = Exchange("a", lambda: b"")
+    exchange = Exchange("a", lambda: Letter(b""))
     assert exchange.works(Part("a", 1, 2, 9, b"z")) and not exchange.works(Part("a", 0, 2, 9, b"x"))
     assert not exchange.works(Fetch("a", 3, 9))
 

@@ -22,7 +22,7 @@ from nvflare.apis.signal import Signal
 
 from amity.engines.flare.letters import BEAT_TOPIC, LETTER, forget, packed, speak_shortly_of_bytes, unpacked
 from amity.engines.flare.parcels import Again, Exchange, Fetch, Got, Pace, Part, Sent, Trouble
-from amity.federation.transport import SILENT, Away
+from amity.federation.transport import SILENT, Away, Letter
 
 HUB = "AMITY_HUB"
 
@@ -103,7 +103,7 @@ class Letters:
         """The time of a silo's last sign of life in this job, and what it said."""
         return self._controller.signs.last(name)
 
-    def send(self, letters: Mapping[str, bytes], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
+    def send(self, letters: Mapping[str, Letter], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
         came: queue.Queue[tuple[Task, Shareable | None]] = queue.Queue()
         paces = {name: self._paces.setdefault(name, Pace()) for name in letters}
         open_ = {name: Exchange(uuid.uuid4().hex, partial(letters.__getitem__, name), paces[name]) for name in letters}

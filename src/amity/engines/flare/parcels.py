@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from amity.federation.transport import Letter
+
 LEAST = 4 * 2**20
 """Bytes of a part in the beginning, and on a slow link: it has them in a second or two."""
 
@@ -98,10 +100,10 @@ class Exchange:
     The letter is looked up when it is sent, and is not kept while the silo works: all of them together are large.
     """
 
-    def __init__(self, letter: str, look_up: Callable[[], bytes], pace: Pace | None = None) -> None:
+    def __init__(self, letter: str, look_up: Callable[[], Letter], pace: Pace | None = None) -> None:
         self._letter = letter
         self._look_up = look_up
-        self._content: bytes | None = None
+        self._content: Letter | None = None
         self._sent = 0  # bytes
         self._answer: list[bytes] = []
         self._pace = pace or Pace()
@@ -133,7 +135,7 @@ class Exchange:
     def _part(self, start: int) -> Part:
         size = self._pace.size
         whole = self._look_up() if self._content is None else self._content
-        part = Part(self._letter, start, len(whole), size, whole[start : start + size])
+        part = Part(self._letter, start, len(whole), size, whole.part(start, size))
         self._sent = start + len(part.content)
         self._content = None if part.last else whole
         return part
