@@ -85,9 +85,9 @@ def _about(record: Record, facts: ModelFacts) -> str:
     how = "trained by this silo alone" if alone else f"trained together with {others} other silo{'s' * (others != 1)}"
     chosen = record.results.get("chosen_by") or "last round"
     return (
-        f"The personal model of the silo **{plain(facts['silo'])}**, {how}, by the method `{facts['method']}`. It is {kind} "
-        f"{code(facts['model'])}, takes examples of shape {tuple(facts['shape'])} and says {says}. It is that of round "
-        f"{facts['round']} of {len(record.lines)} (chosen by: {chosen})."
+        f"The personal model of the silo **{plain(facts['silo'])}**, {how}, by the method `{facts['method']}`. It is "
+        f"{kind} {code(facts['model'])}, takes examples of shape {tuple(facts['shape'])} and says {says}. It is that "
+        f"of round {facts['round']} of {len(record.lines)} (chosen by: {chosen})."
     )
 
 
@@ -196,8 +196,8 @@ def _score(record: Record, silo: str) -> float | None:
 
 def _limits(record: Record, silo: str) -> str:
     lines = [
-        f"- For examples that are not like those of {plain(silo)}: other columns or devices, another population or time. It "
-        "is fitted to one silo, and another silo's model may be better elsewhere.",
+        f"- For examples that are not like those of {plain(silo)}: other columns or devices, another population or "
+        "time. It is fitted to one silo, and another silo's model may be better elsewhere.",
         "- As the only ground of a decision about a person. Its errors were counted on held-out examples of the same "
         "silo, not in use.",
     ]
