@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 if TYPE_CHECKING:
     from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn
@@ -59,6 +60,14 @@ class Starts(Protocol):
 
     def starts(self, task: Task, client: State, down: State | None, turn: Turn) -> list[Model]:
         """These models. The silo ends all of them, and keeps the one that does best on its held-out examples."""
+
+
+@runtime_checkable
+class ChoosesLast(Protocol):
+    """A method whose server chooses the model that silos go on from alone: not always that of the last round."""
+
+    def last_download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
+        """What silos are sent in the round after the last, as `download` is in those before."""
 
 
 @runtime_checkable

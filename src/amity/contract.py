@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 import torch
 from torch import Generator, Tensor
 
+from amity.abilities import ChoosesLast as ChoosesLast
 from amity.abilities import Choosing as Choosing  # what only some methods have
 from amity.abilities import Clouded as Clouded
 from amity.abilities import DeclaresUploads as DeclaresUploads

@@ -10,6 +10,10 @@ a personal model that goes on from itself is. A silo cannot know beforehand, so 
     b   = cosine of d and the d before it, between 0 and 0.9                    how straight the path has been
     m   = b m + d,   w^k = w^{k-1} + d + b m                                    Nesterov's momentum
 
+With g_i a silo uploads one number more, the loss of w^{k-1} on the examples that it holds out. After the last round
+silos are sent the w^k that has done best on those of all of them (`_best_so_far.py`): momentum can carry a small common
+model past its best point.
+
 The model of silo i is w^k, or v_i where the examples that the silo has held out are clearly likelier under it (e times
 as likely). After the last round both go on alone, each to its own end (`ended.py`), and the choice is between those.
 
@@ -37,6 +41,7 @@ from amity.learn.ending import likelier
 from amity.learn.task import Task
 from amity.learn.train import proximal, train
 from amity.learn.vectors import mix, weighted_mean
+from amity.methods._best_so_far import best_so_far, judged, judged_kind, nothing_judged, to_go_on_from
 
 MOST = 0.9
 """The largest b: beyond, a path overshoots for tens of rounds before it turns."""
@@ -73,7 +78,7 @@ class Accord:
     def init_server(self, task: Task, fed: Federation) -> State:
         first = task.initial(fed)
         still = torch.zeros_like(first["params"])
-        return {**first, "step": still, "momentum": still, "sizes": fed.sizes}
+        return {**first, "step": still, "momentum": still, "sizes": fed.sizes, **nothing_judged(first, fed)}
 
     def init_client(self, task: Task, fed: Federation, client: int) -> State:
         return task.initial(fed)
@@ -82,14 +87,14 @@ class Accord:
         return Download(model_of(server), {})
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
-        common = train(task, down, turn)
+        upload = {**train(task, down, turn), **judged(task, down, turn)}
         if self.start == "common":
-            return client, common
+            return client, upload
         terms = [proximal(self.attraction, down["params"])] if self.attraction else []
-        return train(task, client, turn, terms=terms, role="personal"), common
+        return train(task, client, turn, terms=terms, role="personal"), upload
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
-        return kinds_like(task.initial(fed))
+        return {**kinds_like(task.initial(fed)), **judged_kind(down.shared)}
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         sizes = server["sizes"][who]
@@ -100,7 +105,11 @@ class Accord:
         b = self._share(step, server["step"])
         momentum = b * server["momentum"] + step
         moved = centre + step + b * momentum if b or limited else mean["params"]  # the mean itself, not nearly
-        return {**server, **mean, "params": moved, "step": step, "momentum": momentum}
+        best = best_so_far(server, who, uploads, round)
+        return {**server, **mean, "params": moved, "step": step, "momentum": momentum, **best}
+
+    def last_download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
+        return Download(to_go_on_from(server, round), {})
 
     def personal(self, task: Task, client: State, down: State | None, turn: Turn) -> Model:
         assert down is not None  # a server method is always given the current download

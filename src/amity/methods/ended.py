@@ -29,6 +29,7 @@ from torch import Generator, Tensor
 
 from amity.contract import (
     MODEL,
+    ChoosesLast,
     Choosing,
     Data,
     Download,
@@ -111,7 +112,8 @@ class Ended:
         if round <= self.rounds:
             return self.base.download(server, who, round, rng)
         needed = self.evaluates == "server"  # then the silo has no model of its own to begin from
-        down = self.base.download(server, who, round, rng) if needed else Download({}, {})
+        last = self.base.last_download if isinstance(self.base, ChoosesLast) else self.base.download
+        down = last(server, who, round, rng) if needed else Download({}, {})
         return Download({**down.shared, FLAG: torch.tensor(True)}, down.each)
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:

@@ -98,7 +98,7 @@ def _data(record: Record, silo: str, facts: ModelFacts) -> str:
         lines += _sizes(held, facts)
     features = facts["features"]
     if features is not None:
-        label = f"; the label is {code(facts['label'])}" if facts.get("label") else ""
+        label = f"; the label is {code(name)}" if (name := facts.get("label")) else ""
         schema = schema_in(facts)
         named = features if schema is None else [column.name for column in schema.used]
         coded = "" if len(named) == len(features) else " made from the columns"
