@@ -21,6 +21,7 @@ from amity.federation.carrier import Carrier
 from amity.federation.clouds import clouds_of
 from amity.federation.contact import Contact, misplaced
 from amity.federation.events import Event, Listener, silent
+from amity.federation.exposure import warning
 from amity.federation.membership import grow_server, with_member
 from amity.federation.messages import Done, Failed, Left, Measured, Verdict, absent
 from amity.federation.participation import Lot, draw, epochs_of
@@ -169,6 +170,7 @@ class ServerSide:
         needed = 0 if ending else min(self._least, len(asked))  # nothing depends on who is there
         down = self._download(server, lot.asked, number)
         down_bytes = sent_bytes(down, len(asked))
+        exposed = warning(down, asked, self._contact.names)
         kept, too_large = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
         watch.lap("download")
 
@@ -185,8 +187,9 @@ class ServerSide:
         out = refused.keys() | missing.keys() | lot.lost
         accepted = [place for place, client in enumerate(asked) if client not in out]
         few = {}
-        if len(accepted) < needed:  # others have left, or were refused
-            few = {asked[at]: f"fewer uploads than the {needed} that a round needs" for at in accepted}
+        least = max(needed, self._mixed(ending))
+        if len(accepted) < least:  # others have left, or were refused
+            few = {asked[at]: f"fewer uploads than the {least} that a round needs" for at in accepted}
             accepted = []
         clients = [asked[place] for place in accepted]
         up_bytes = 0
@@ -210,7 +213,7 @@ class ServerSide:
             seconds=watch.laps,
             weights=weights_of(down, lot.asked, fed.clients),
             progress=self._progress_after(number, server, verdicts),
-            warnings=[*down.notes, *too_large, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
+            warnings=[*down.notes, *exposed, *too_large, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
             executed=carrier.executed,
             bytes_spared=messages.spared,
             clouds=kept,
@@ -222,6 +225,10 @@ class ServerSide:
         self._contact.tell(Event("aggregated", number, seconds=watch.laps["aggregate"], total=len(accepted)))
         del shelf, down, messages  # as large as all models together: evaluating has no use for them
         return self._seen(report, evaluated=evaluated, watch=watch)
+
+    def _mixed(self, ending: bool) -> int:
+        """The uploads that a round needs so that nobody is shown who is mixed with too few: --min-mix."""
+        return 0 if ending or self.plan.fed.least_mix == 1 else self.plan.fed.least_mix + 1
 
     def _called(self, number: int) -> Lot:
         """Draw who is asked. Silos that are behind are greeted first, and waited for where too few would be left."""
