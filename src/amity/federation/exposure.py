@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from amity.contract import Download
+from amity.contract import Download, Federation
 
 SHOWN = 0.9
 """The share of what comes from others that shows a silo's model: the rest is a tenth of it at most."""
@@ -42,6 +42,11 @@ def shown(weights: Tensor, who: Sequence[int]) -> list[Shown]:
     total, (largest, place) = others.sum(1), others.max(1)
     found = (total > NOTHING) & (largest >= SHOWN * total)
     return [Shown(who[at], int(place[at])) for at in found.nonzero()[:, 0].tolist()]
+
+
+def least_uploads(fed: Federation) -> int:
+    """The uploads that a round needs, so that nobody is shown by being averaged with too few others."""
+    return 0 if fed.least_mix == 1 else fed.least_mix + 1
 
 
 def warning(down: Download, who: Sequence[int], names: Sequence[str]) -> list[str]:
