@@ -89,6 +89,7 @@ class Federation(NamedTuple):
     groups: Tensor | None  # [m] int64: oracle groups; simulation only
     rounds: int
     seed: int
+    least_mix: int = 1  # no silo makes up more than one part in so many of what others are sent
 
     @property
     def clients(self) -> int:

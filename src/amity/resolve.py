@@ -60,6 +60,7 @@ def resolve(
             f"robust {run.robust} needs a method whose server averages models, got {label}: take norm, for every method"
         )
     share = 1.0 if run.participation == "auto" else run.participation
+    _check_mix(run, label, len(roster))
     if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
         roster, share = _pooled(run, share, roster), 1.0
     _check_batches(task, roster, solver)
@@ -78,7 +79,7 @@ def resolve(
         ending=length_of(run, built),
         settings=methods.settings_of(built),
     )
-    fed = federation_of(roster, resolved.all_rounds, run.seed)
+    fed = federation_of(roster, resolved.all_rounds, run.seed, run.min_mix)
     return Resolved(resolved, Plan(with_its_ending(run, built), task, fed, solver, resolved.who, robust=run.robust))
 
 
@@ -173,6 +174,19 @@ def solver_of(run: Run, name: str, method: Method, sizes: Sequence[int]) -> Solv
         decay=run.lr_decay,
         batch=min(own.batch, third) if run.batch == "auto" else run.batch,
     )
+
+
+def _check_mix(run: Run, name: str, clients: int) -> None:
+    """Refuse a run that cannot mix as many silos' models as it is asked to."""
+    if run.min_mix == 1 or name in REFERENCES:
+        return
+    if name in methods.METHODS and methods.METHODS[name].hands_on:
+        raise InputError(
+            f"min_mix needs a method that mixes models at the server, got {name}, which hands them on as they are: "
+            "choose another method, or leave min_mix at 1"
+        )
+    if run.min_mix >= clients:
+        raise InputError(f"min_mix {run.min_mix} needs as many other silos, there are {clients - 1}: choose less")
 
 
 def _agreed(roster: Sequence[Member]) -> tuple[tuple[int, ...], int]:

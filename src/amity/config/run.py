@@ -132,6 +132,13 @@ class Run:
         "before; median, trimmed, krum, clip: that, and this mean of models in methods that average",
         per_method=True,
     )
+    min_mix: int = option(
+        1,
+        "what a silo is sent mixes models of at least so many others, or of none, so that it can work out no single "
+        "one; 1: as the method says",
+        at_least=1,
+        at_most=MANY,
+    )
     metric: MetricWord = option(
         "auto",
         "main score to compare by; auto: accuracy, or r2 of quantities",

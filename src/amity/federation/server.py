@@ -21,6 +21,7 @@ from amity.federation.carrier import Carrier
 from amity.federation.clouds import clouds_of
 from amity.federation.contact import Contact, misplaced
 from amity.federation.events import Event, Listener, silent
+from amity.federation.exposure import least_uploads, warning
 from amity.federation.membership import grow_server, with_member
 from amity.federation.messages import Done, Failed, Left, Measured, Verdict, absent
 from amity.federation.participation import Lot, draw, epochs_of
@@ -170,7 +171,8 @@ class ServerSide:
         needed = 0 if ending else min(self._least, len(asked))  # nothing depends on who is there
         down = self._download(server, lot.asked, number)
         down_bytes = sent_bytes(down, len(asked))
-        kept, too_large = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
+        kept, told = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
+        told += warning(down, asked, self._contact.names)
         watch.lap("download")
 
         shelf = Guard(carrier.storage.shelf(down, server, asked), plan, down, server, self.progress.settled)
@@ -184,15 +186,14 @@ class ServerSide:
         missing |= away
         out = refused.keys() | missing.keys() | lot.lost
         accepted = [place for place, client in enumerate(asked) if client not in out]
-        few: dict[int, str] = {}
-        if len(accepted) < needed:  # others have left, or were refused
-            few = {asked[at]: f"fewer uploads than the {needed} that a round needs" for at in accepted}
-            accepted = []
+        least = needed if ending else max(needed, least_uploads(fed))
+        words = f"fewer uploads than the {least} that a round needs"  # others have left, or were refused
+        few = {asked[at]: words for at in accepted} if len(accepted) < least else {}
+        accepted = [] if few else accepted
         clients = [asked[place] for place in accepted]
         up_bytes = 0
         if accepted:
-            uploads = shelf.rows(accepted)
-            up_bytes = nbytes(uploads)
+            up_bytes = nbytes(uploads := shelf.rows(accepted))
             with shelf.aggregating():
                 server = method.aggregate(server, torch.tensor(clients), uploads, number)
             del uploads
@@ -210,7 +211,7 @@ class ServerSide:
             seconds=watch.laps,
             weights=weights_of(down, lot.asked, fed.clients),
             progress=self._progress_after(number, server, verdicts, shelf),
-            warnings=[*down.notes, *too_large, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
+            warnings=[*down.notes, *told, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
             executed=carrier.executed,
             bytes_spared=messages.spared,
             clouds=kept,
@@ -287,9 +288,8 @@ class ServerSide:
 
     def _sent_after(self, progress: Progress, who: Sequence[int]) -> Download | None:
         """What silos are sent to evaluate after a round, for methods that ask for it."""
-        if self.plan.method.evaluates != "server":
-            return None
-        return self._download(progress.server, torch.tensor(who), progress.round + 1)
+        asked = self.plan.method.evaluates == "server"
+        return self._download(progress.server, torch.tensor(who), progress.round + 1) if asked else None
 
     def _download(self, server: State, who: Tensor, round: int) -> Download:
         def rng(role: str, key: int) -> Generator:
