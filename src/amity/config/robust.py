@@ -8,5 +8,5 @@ Robust = Literal["off", "norm", "median", "trimmed", "krum", "clip"]
 """off: uploads are checked for their form only. norm: those that moved much further than the median are refused too.
 The others do that as well, and name what takes the place of the mean of models."""
 
-MEANS = ("median", "trimmed", "krum", "clip")
+MEANS: tuple[Robust, ...] = ("median", "trimmed", "krum", "clip")
 """Those for methods that average."""

@@ -140,10 +140,26 @@ def too_long(lengths: Mapping[int, float]) -> dict[int, Times]:
     """
     if len(lengths) < LEAST:
         return {}
-    found = torch.tensor(list(lengths.values()), dtype=torch.float64)
-    found = found / found.quantile(0.5)
-    most = max(FACTOR, math.exp(4 * float(found.log().abs().quantile(0.5))))
-    return {i: Times(times, most) for i, times in zip(lengths, found.tolist(), strict=True) if times > most}
+    middle, most = _middle(list(lengths.values()))
+    return {i: Times(length / middle, most) for i, length in lengths.items() if length > most * middle}
+
+
+def limit(lengths: Sequence[float]) -> float:
+    """The longest step that is let in among steps of these lengths.
+
+    >>> limit([1.0, 1.0, 1.0, 2.0])
+    8.0
+    """
+    middle, most = _middle(lengths)
+    return most * middle
+
+
+def _middle(lengths: Sequence[float]) -> tuple[float, float]:
+    """c, and max(FACTOR, s^4)."""
+    found = torch.tensor(lengths, dtype=torch.float64)
+    middle = float(found.quantile(0.5))
+    spread = float((found / middle).log().abs().quantile(0.5))  # log s
+    return middle, max(FACTOR, math.exp(4 * spread))
 
 
 def combined(uploads: State, keys: Sequence[str], robust: Robust) -> State:
