@@ -34,7 +34,8 @@ def test_three_rounds_by_hand() -> None:
 
 def test_a_path_goes_back_where_held_out_examples_get_worse_by_hand() -> None:
     # The same two silos, whose held-out examples want w = 6.5. Round 1 judges w^0 and is as above, w = 6. Round 2
-    # judges w^1 = 6, the better one, and is as above, w = 16.56. Round 3: w^2 is worse, so w = 6 again, m = 0, b_max = 0.45.
+    # judges w^1 = 6, the better one, and is as above, w = 16.56. Round 3: w^2 is worse, so w = 6 again, m = 0 and
+    # b_max = 0.45.
     # Round 4 judges w^3 = 6, as good as the best, and makes a first step: d = 3, w = 9. Round 5: 9 is worse than 6.
     one = torch.ones(1, 1, dtype=torch.float64)
     held_out = Split(2 * one, torch.tensor([13]))
