@@ -60,6 +60,9 @@ demo-federation: setup  ## a server and three silos as processes on this machine
 # Tests that start a Ray cluster run by themselves, uncounted: Ray and slipcover in one process end it. So do those in a
 # browser, whose event loop would be in the way of others. These two run at the same time, the second silently until it
 # is done, and from files that speak of them: to look through all ten thousand tests takes twenty seconds each time.
+# Compiled files are kept, also where the environment asks for none: rewriting all tests takes each worker twelve seconds,
+# and each of the processes that tests start would compile the package anew.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: setup  ## run the fast test suite and count the lines it reaches (long reference runs: .venv/bin/pytest -m slow)
 	OMP_NUM_THREADS=1 $(BIN)/python -m slipcover --source src/amity --json --out $(COVERED) \
 	    -m pytest -n 2 --dist loadgroup -m "not slow and not ray and not browser"
