@@ -21,8 +21,9 @@ from torch import Tensor, nn
 
 from amity import methods, models
 from amity.config.references import ALONE, REFERENCES
+from amity.config.robust import MEANS
 from amity.config.run import Run
-from amity.contract import InputError, Method, Particular, ProposesEnding, Solver, Validating
+from amity.contract import InputError, Method, Particular, ProposesEnding, Solver, Validating, averaged_keys
 from amity.federation.plan import Member, Plan, federation_of
 from amity.learn.task import Task
 from amity.methods.ended import Length, with_ending
@@ -54,6 +55,10 @@ def resolve(
     solver = solver_of(run, label, built, [member.size for member in roster])
     if isinstance(built, Particular):
         built.accept(solver)
+    if run.robust in MEANS and label not in REFERENCES and not averaged_keys(built):
+        raise InputError(
+            f"robust {run.robust} needs a method whose server averages models, got {label}: take norm, for every method"
+        )
     share = 1.0 if run.participation == "auto" else run.participation
     _check_mix(run, label, len(roster))
     if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
@@ -75,7 +80,7 @@ def resolve(
         settings=methods.settings_of(built),
     )
     fed = federation_of(roster, resolved.all_rounds, run.seed, run.min_mix)
-    return Resolved(resolved, Plan(with_its_ending(run, built), task, fed, solver, resolved.who))
+    return Resolved(resolved, Plan(with_its_ending(run, built), task, fed, solver, resolved.who, robust=run.robust))
 
 
 def alone_of(run: Run, method: Method | None = None) -> Run:
@@ -101,6 +106,7 @@ def alone_of(run: Run, method: Method | None = None) -> Run:
         drop=0.0,
         ending=ending,
         safe=False,
+        robust="off",
     )
 
 

@@ -13,6 +13,7 @@ from amity.config.ending import Ending, all_rounds
 from amity.config.lists import names_of_columns, span_of
 from amity.config.options import check, fields_of, option
 from amity.config.participation import MANY, Participation
+from amity.config.robust import Robust
 from amity.errors import InputError
 from amity.metric import MetricWord
 
@@ -124,6 +125,12 @@ class Run:
     safe: bool = option(
         False,
         "every silo trains alone as well, and delivers that model where it is clearly better on its held-out examples",
+    )
+    robust: Robust = option(
+        "off",
+        "protection against bad silos; norm: refuse uploads that moved much further than the median one, or came "
+        "before; median, trimmed, krum, clip: that, and this mean of models in methods that average",
+        per_method=True,
     )
     min_mix: int = option(
         1,

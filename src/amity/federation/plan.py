@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from amity.config.participation import Participation
+from amity.config.robust import Robust
 from amity.contract import Federation, Method, Silo, Solver
 from amity.learn.streams import key_of
 from amity.learn.task import Task
@@ -23,6 +24,7 @@ class Plan(NamedTuple):
     solver: Solver
     rule: Participation
     run: str = "run"  # its name, which every message carries
+    robust: Robust = "off"  # how the server protects everybody against bad silos
 
 
 class Member(NamedTuple):

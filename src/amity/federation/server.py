@@ -27,6 +27,7 @@ from amity.federation.messages import Done, Failed, Left, Measured, Verdict, abs
 from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, verdict_of, weights_of
+from amity.federation.robust import Guard
 from amity.free_memory import in_one_line
 from amity.learn.streams import stream
 
@@ -163,7 +164,7 @@ class ServerSide:
 
     def _round(self, number: int, *, evaluated: bool, clouds: bool) -> Round:
         plan, carrier, watch = self.plan, self.carrier, Watch()
-        method, task, fed, solver, rule, _ = plan
+        method, task, fed, solver, rule, *_ = plan
         lot = self._called(number)
         server = self.progress.server
         asked, ending = lot.asked.tolist(), number == rule.ending
@@ -174,7 +175,7 @@ class ServerSide:
         told += warning(down, asked, self._contact.names)
         watch.lap("download")
 
-        shelf = carrier.storage.shelf(down, server, asked)
+        shelf = Guard(carrier.storage.shelf(down, server, asked), plan, down, server, self.progress.settled)
         admission = Admission(expected(method, task, fed, solver, down, lot.asked, number))
         behind = self._contact.behind  # and do not know of this round
         away = {client: self._contact.aside.get(client, "it has not come back") for client in asked if client in behind}
@@ -182,7 +183,6 @@ class ServerSide:
         self._contact.tell(Event("round", number, total=len(asked)))  # now: what is refused before leaves nothing
         refused, missing = self._contact.collect(messages, lot, admission, shelf)
         watch.lap("train")
-
         missing |= away
         out = refused.keys() | missing.keys() | lot.lost
         accepted = [place for place, client in enumerate(asked) if client not in out]
@@ -210,7 +210,7 @@ class ServerSide:
             bytes_eval=0,
             seconds=watch.laps,
             weights=weights_of(down, lot.asked, fed.clients),
-            progress=self._progress_after(number, server, verdicts),
+            progress=self._progress_after(number, server, verdicts, shelf),
             warnings=[*down.notes, *told, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
             executed=carrier.executed,
             bytes_spared=messages.spared,
@@ -257,8 +257,8 @@ class ServerSide:
         weights = report.weights if relations is None else relations.double()
         return report._replace(weights=weights, holds=door.holds())
 
-    def _progress_after(self, number: int, server: State, verdicts: Mapping[int, Verdict]) -> Progress:
-        told = {client: Settled(number, verdict) for client, verdict in verdicts.items()}
+    def _progress_after(self, number: int, server: State, verdicts: Mapping[int, Verdict], shelf: Guard) -> Progress:
+        told = {i: Settled(number, verdict, shelf.prints_after(i, verdict)) for i, verdict in verdicts.items()}
         return self.progress._replace(
             round=number,
             server=server,

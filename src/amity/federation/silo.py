@@ -219,7 +219,7 @@ class SiloSide:
 
     def turn(self, round: int) -> Turn:
         """What the method gets to see of the silo in this round."""
-        _, _, fed, solver, rule, _ = self.plan
+        _, _, fed, solver, rule, *_ = self.plan
         key = int(fed.keys[self.client])
 
         def seed(role: str, epoch: int) -> int:

@@ -238,6 +238,7 @@ class _Reader:
         if len(self.problems) > before:
             return None
         found.setdefault("safe", found["method"] not in REFERENCES)  # between real silos nobody loses by joining
+        found.setdefault("robust", "norm")  # nor by another silo's broken upload
         return Run(**found, settings=dict(table.get("set", {})))
 
     def _settings(self, method: str, settings: Any) -> None:

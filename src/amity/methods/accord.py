@@ -77,6 +77,7 @@ class Accord:
     )
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("adam", 1e-3, batch=16)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")

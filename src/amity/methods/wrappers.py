@@ -16,7 +16,20 @@ from typing import ClassVar, Literal
 from torch import Generator, Tensor
 
 from amity.config.options import check, option
-from amity.contract import Download, Federation, Grows, Kinds, Method, Model, Solver, State, Turn, declared, model_of
+from amity.contract import (
+    Download,
+    Federation,
+    Grows,
+    Kinds,
+    Method,
+    Model,
+    Solver,
+    State,
+    Turn,
+    averaged_keys,
+    declared,
+    model_of,
+)
 from amity.learn.task import Task
 from amity.learn.train import train
 
@@ -35,6 +48,10 @@ class FineTuned:
     @property
     def paired(self) -> tuple[str, ...]:
         return self.base.paired
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        return averaged_keys(self.base)
 
     @property
     def solver(self) -> Solver:
@@ -86,6 +103,10 @@ class LocalCopy:
     @property
     def paired(self) -> tuple[str, ...]:
         return self.base.paired
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        return averaged_keys(self.base)
 
     @property
     def solver(self) -> Solver:
