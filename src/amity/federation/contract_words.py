@@ -13,7 +13,20 @@ from amity.federation.run_contract import Leaves, RunContract, schema_hash
 from amity.federation.schema_contract import SchemaContract
 from amity.federation.signed import Contract
 
-_TOLD_ABOVE = ("method", "model", "rounds", "epochs", "local_epochs_range", "participation", "ending", "safe")
+_TOLD_ABOVE = (
+    "method",
+    "model",
+    "rounds",
+    "epochs",
+    "local_epochs_range",
+    "participation",
+    "ending",
+    "safe",
+    "dp_noise",
+    "dp_epsilon",
+    "dp_clip",
+    "dp_delta",
+)
 _NAMED = 12  # classes or columns that are told by name
 _TITLES: tuple[tuple[Leaves, str], ...] = (
     ("tensor", "the model"),
@@ -48,8 +61,7 @@ def _lines(contract: RunContract) -> Iterator[str]:
     yield from _ending(run)
     if changed := list(_changed(run)):
         yield f"  not as usual: {', '.join(changed)}"
-    if contract.privacy:
-        yield f"  privacy: {', '.join(f'{key} = {value}' for key, value in contract.privacy.items())}"
+    yield from _privacy(contract)
     yield f"data needed: {_form(contract)}"
     if contract.data.schema is not None:
         yield from _schema(contract.data.schema)
@@ -64,6 +76,15 @@ def _ending(run: Run) -> Iterator[str]:
         yield f"  then every silo goes on alone, {length}; nothing of that is sent"
     if run.safe:
         yield "  every silo trains alone as well, and keeps that model if it is clearly better; nothing of that is sent"
+
+
+def _privacy(contract: RunContract) -> Iterator[str]:
+    """What is promised about any one training example."""
+    if not contract.privacy:
+        return
+    told = ", ".join(f"{key} = {value}" for key, value in contract.privacy.items())
+    yield f"  privacy: differential privacy for each training example ({told})"
+    yield "    noise is drawn at the silo, which stops when its epsilon is spent; scores are not covered"
 
 
 def _schema_lines(contract: SchemaContract) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from amity.config.participation import Participation
+from amity.config.privacy import Privacy
 from amity.contract import Federation, Method, Silo, Solver
 from amity.learn.streams import key_of
 from amity.learn.task import Task
@@ -23,6 +24,7 @@ class Plan(NamedTuple):
     solver: Solver
     rule: Participation
     run: str = "run"  # its name, which every message carries
+    privacy: Privacy | None = None  # what silos promise about any one example; None: models are made without noise
 
 
 class Member(NamedTuple):

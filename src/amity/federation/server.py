@@ -26,6 +26,7 @@ from amity.federation.messages import Done, Failed, Left, Measured, Verdict, abs
 from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, verdict_of, weights_of
+from amity.federation.spending import spent_in
 from amity.free_memory import in_one_line
 from amity.learn.streams import stream
 
@@ -162,16 +163,14 @@ class ServerSide:
 
     def _round(self, number: int, *, evaluated: bool, clouds: bool) -> Round:
         plan, carrier, watch = self.plan, self.carrier, Watch()
-        method, task, fed, solver, rule, _ = plan
-        lot = self._called(number)
-        server = self.progress.server
+        method, task, fed, solver, rule, *_ = plan
+        lot, server = self._called(number), self.progress.server
         asked, ending = lot.asked.tolist(), number == rule.ending
         needed = 0 if ending else min(self._least, len(asked))  # nothing depends on who is there
         down = self._download(server, lot.asked, number)
         down_bytes = sent_bytes(down, len(asked))
         kept, too_large = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
         watch.lap("download")
-
         shelf = carrier.storage.shelf(down, server, asked)
         admission = Admission(expected(method, task, fed, solver, down, lot.asked, number))
         behind = self._contact.behind  # and do not know of this round
@@ -180,7 +179,6 @@ class ServerSide:
         self._contact.tell(Event("round", number, total=len(asked)))  # now: what is refused before leaves nothing
         refused, missing = self._contact.collect(messages, lot, admission, shelf)
         watch.lap("train")
-
         missing |= away
         out = refused.keys() | missing.keys() | lot.lost
         accepted = [place for place, client in enumerate(asked) if client not in out]
@@ -188,8 +186,7 @@ class ServerSide:
         if len(accepted) < needed:  # others have left, or were refused
             few = {asked[at]: f"fewer uploads than the {needed} that a round needs" for at in accepted}
             accepted = []
-        clients = [asked[place] for place in accepted]
-        up_bytes = 0
+        clients, up_bytes = [asked[place] for place in accepted], 0
         if accepted:
             uploads = shelf.rows(accepted)
             up_bytes = nbytes(uploads)
@@ -198,12 +195,13 @@ class ServerSide:
             del uploads
         gone = {**lot.dropped, **missing, **few}
         verdicts = {i: verdict_of(i, refused, gone) for i in messages}
+        epochs = {} if ending else {i: epochs_of(rule, fed, i, number) for i in asked if i not in missing}
         report = Round(
             round=number,
             scores=None,
             took_part=clients,
             dropped={**gone, **refused},
-            epochs={} if ending else {i: epochs_of(rule, fed, i, number) for i in asked if i not in missing},
+            epochs=epochs,
             bytes_up=up_bytes,
             bytes_down=down_bytes,
             bytes_eval=0,
@@ -215,6 +213,7 @@ class ServerSide:
             bytes_spared=messages.spared,
             clouds=kept,
             ending=ending,
+            spent=spent_in(plan, epochs),
         )
         self._settle(report, verdicts, gone)
         shelf.settle(server, accepted, clients)
@@ -242,7 +241,8 @@ class ServerSide:
         """Evaluate the last round, which was saved before the server went down, and complete its report."""
         watch = Watch(report.seconds)
         self.progress = self.progress._replace(round=report.round)
-        return self._seen(report._replace(progress=self.progress), evaluated=self._due(report.round), watch=watch)
+        report = report._replace(progress=self.progress, spent=spent_in(self.plan, report.epochs))
+        return self._seen(report, evaluated=self._due(report.round), watch=watch)
 
     def _seen(self, report: Round, *, evaluated: bool, watch: Watch) -> Round:
         """The report of a round with what its silos say, and with what the silos that are hosted here show."""

@@ -16,7 +16,20 @@ from typing import ClassVar, Literal
 from torch import Generator, Tensor
 
 from amity.config.options import check, option
-from amity.contract import Download, Federation, Grows, Kinds, Method, Model, Solver, State, Turn, declared, model_of
+from amity.contract import (
+    Download,
+    Federation,
+    Grows,
+    Kinds,
+    Method,
+    Model,
+    Solver,
+    State,
+    Turn,
+    declared,
+    gradients_of,
+    model_of,
+)
 from amity.learn.task import Task
 from amity.learn.train import train
 
@@ -28,6 +41,7 @@ class FineTuned:
     ft_lr: float | Literal["same"] = option("same", "rate of fine-tuning; decays as lr does", above=0)
 
     evaluates: ClassVar[Literal["held", "server"]] = "server"
+    other_use: ClassVar[str] = "fine-tunes a model on its examples for every evaluation"
 
     def __post_init__(self) -> None:
         check(self)
@@ -110,6 +124,9 @@ class LocalCopy:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds | None:
         return declared(self.base, task, fed, down)
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return gradients_of(self.base, epochs, batches)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self.base.aggregate(server, who, uploads, round)
