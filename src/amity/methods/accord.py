@@ -81,6 +81,7 @@ class Accord:
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("adam", 1e-3, batch=16)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+    other_use: ClassVar[str] = "chooses models by held-out examples"
     validation: ClassVar[float] = 0.2
     ending: ClassVar[Literal["auto"]] = "auto"
 
