@@ -107,3 +107,23 @@ class Particular(Protocol):
 
     def accept(self, solver: Solver) -> None:
         """Raise InputError for a rate, momentum or the like that would turn it into another method."""
+
+
+@runtime_checkable
+class CountsGradients(Protocol):
+    """A method that sees a silo's examples through gradients alone, and knows how many it takes.
+
+    That is what differential privacy can account for (`learn/private.py`).
+    """
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        """How many gradients one turn takes: of so many epochs, with so many batches in each."""
+
+
+@runtime_checkable
+class UsesExamples(Protocol):
+    """A method that uses a silo's examples in other ways than by the gradients of its turns."""
+
+    @property
+    def other_use(self) -> str:
+        """How, in words that go on from its name: "weighs models on validation data"."""

@@ -29,6 +29,7 @@ from amity.learn.task import Task
 from amity.methods.ended import Length, with_ending
 from amity.methods.pooled import Pooled
 from amity.metric import Metric, main_metric
+from amity.private_runs import check_private
 
 RATES = {"adam": 1e-3, "sgd": 1e-2}
 """Rates of an optimiser that is not the method's own, where none is given."""
@@ -77,10 +78,14 @@ def resolve(
         metric=metric.key,
         participation=share,
         ending=length_of(run, built),
+        dp_clip=run.dp_clip if run.privacy is None else run.privacy.clip,
         settings=methods.settings_of(built),
     )
     fed = federation_of(roster, resolved.all_rounds, run.seed, run.min_mix)
-    return Resolved(resolved, Plan(with_its_ending(run, built), task, fed, solver, resolved.who, robust=run.robust))
+    ended = with_its_ending(run, built)
+    plan = Plan(ended, task, fed, solver, resolved.who, robust=run.robust, privacy=run.privacy)
+    check_private(resolved, plan)
+    return Resolved(resolved, plan)
 
 
 def alone_of(run: Run, method: Method | None = None) -> Run:
@@ -107,6 +112,10 @@ def alone_of(run: Run, method: Method | None = None) -> Run:
         ending=ending,
         safe=False,
         robust="off",
+        dp_noise="none",  # nothing leaves a silo that is alone
+        dp_epsilon="none",
+        dp_clip="auto",
+        dp_delta="auto",
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from amity.config.participation import Participation
+from amity.config.privacy import Privacy
 from amity.config.robust import Robust
 from amity.contract import Federation, Method, Silo, Solver
 from amity.learn.streams import key_of
@@ -25,6 +26,7 @@ class Plan(NamedTuple):
     rule: Participation
     run: str = "run"  # its name, which every message carries
     robust: Robust = "off"  # how the server protects everybody against bad silos
+    privacy: Privacy | None = None  # what silos promise about any one example; None: models are made without noise
 
 
 class Member(NamedTuple):

@@ -28,6 +28,7 @@ from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, verdict_of, weights_of
 from amity.federation.robust import Guard
+from amity.federation.spending import spent_in
 from amity.free_memory import in_one_line
 from amity.learn.streams import stream
 
@@ -165,8 +166,7 @@ class ServerSide:
     def _round(self, number: int, *, evaluated: bool, clouds: bool) -> Round:
         plan, carrier, watch = self.plan, self.carrier, Watch()
         method, task, fed, solver, rule, *_ = plan
-        lot = self._called(number)
-        server = self.progress.server
+        lot, server = self._called(number), self.progress.server
         asked, ending = lot.asked.tolist(), number == rule.ending
         needed = 0 if ending else min(self._least, len(asked))  # nothing depends on who is there
         down = self._download(server, lot.asked, number)
@@ -174,7 +174,6 @@ class ServerSide:
         kept, told = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
         told += warning(down, asked, self._contact.names)
         watch.lap("download")
-
         shelf = Guard(carrier.storage.shelf(down, server, asked), plan, down, server, self.progress.settled)
         admission = Admission(expected(method, task, fed, solver, down, lot.asked, number))
         behind = self._contact.behind  # and do not know of this round
@@ -190,8 +189,7 @@ class ServerSide:
         words = f"fewer uploads than the {least} that a round needs"  # others have left, or were refused
         few = {asked[at]: words for at in accepted} if len(accepted) < least else {}
         accepted = [] if few else accepted
-        clients = [asked[place] for place in accepted]
-        up_bytes = 0
+        clients, up_bytes = [asked[place] for place in accepted], 0
         if accepted:
             up_bytes = nbytes(uploads := shelf.rows(accepted))
             with shelf.aggregating():
@@ -199,12 +197,13 @@ class ServerSide:
             del uploads
         gone = {**lot.dropped, **missing, **few}
         verdicts = {i: verdict_of(i, refused, gone) for i in messages}
+        epochs = {} if ending else {i: epochs_of(rule, fed, i, number) for i in asked if i not in missing}
         report = Round(
             round=number,
             scores=None,
             took_part=clients,
             dropped={**gone, **refused},
-            epochs={} if ending else {i: epochs_of(rule, fed, i, number) for i in asked if i not in missing},
+            epochs=epochs,
             bytes_up=up_bytes,
             bytes_down=down_bytes,
             bytes_eval=0,
@@ -216,6 +215,7 @@ class ServerSide:
             bytes_spared=messages.spared,
             clouds=kept,
             ending=ending,
+            spent=spent_in(plan, epochs),
         )
         self._settle(report, verdicts, gone)
         shelf.settle(server, accepted, clients)
@@ -243,7 +243,8 @@ class ServerSide:
         """Evaluate the last round, which was saved before the server went down, and complete its report."""
         watch = Watch(report.seconds)
         self.progress = self.progress._replace(round=report.round)
-        return self._seen(report._replace(progress=self.progress), evaluated=self._due(report.round), watch=watch)
+        report = report._replace(progress=self.progress, spent=spent_in(self.plan, report.epochs))
+        return self._seen(report, evaluated=self._due(report.round), watch=watch)
 
     def _seen(self, report: Round, *, evaluated: bool, watch: Watch) -> Round:
         """The report of a round with what its silos say, and with what the silos that are hosted here show."""

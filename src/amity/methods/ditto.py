@@ -84,6 +84,10 @@ class Ditto:
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return self._average.upload_kinds(task, fed, down)
 
+    def gradients(self, epochs: int, batches: int) -> int:
+        own = epochs if self.personal_epochs == "same" else self.personal_epochs
+        return (epochs + own) * batches
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self._average.aggregate(server, who, uploads, round)
 

@@ -50,6 +50,7 @@ class FedALA:
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.005, batch=10)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+    other_use: ClassVar[str] = "learns the weights of a mixture by the losses of its examples"
 
     def __post_init__(self) -> None:
         check(self)

@@ -51,6 +51,9 @@ class FedAvg:
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return kinds_like(task.initial(fed))
 
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         sizes = server["sizes"][who]
         weights = sizes if self.weighting == "samples" else sizes.new_ones(len(who))

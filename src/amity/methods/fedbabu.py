@@ -42,6 +42,7 @@ class FedBABU:
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("sgd", 0.1, momentum=0.9, batch=50)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+    other_use: ClassVar[str] = "fine-tunes a model on its examples for every evaluation"
 
     def __post_init__(self) -> None:
         check(self)

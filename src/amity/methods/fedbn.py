@@ -42,6 +42,7 @@ class FedBN:
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("sgd", 0.01, batch=32)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+    other_use: ClassVar[str] = "is about BatchNorm, whose statistics mix examples"
 
     def __post_init__(self) -> None:
         check(self)

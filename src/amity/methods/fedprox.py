@@ -58,6 +58,9 @@ class FedProx:
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return self._average.upload_kinds(task, fed, down)
 
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self._average.aggregate(server, who, uploads, round)
 

@@ -71,6 +71,10 @@ class FedRep:
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return kinds_like(down.shared)  # a body comes back for each that was sent
 
+    def gradients(self, epochs: int, batches: int) -> int:
+        trained = (epochs if asked == "same" else asked for asked in (self.head_epochs, self.body_epochs))
+        return sum(trained) * batches
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return FedAvg(self.weighting).aggregate(server, who, uploads, round)
 

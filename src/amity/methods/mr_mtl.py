@@ -72,6 +72,9 @@ class MRMTL:
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return {"params": Kind((task.size,), task.dtype)}
 
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         sizes = server["sizes"][who].double()
         weights = sizes if self.weighting == "samples" and sizes.any() else sizes.new_ones(len(who))

@@ -55,6 +55,7 @@ class PerFedAvg:
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("sgd", 0.001, batch=20)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
+    other_use: ClassVar[str] = "takes a step on all examples for every evaluation"
 
     def __post_init__(self) -> None:
         check(self)

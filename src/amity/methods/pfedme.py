@@ -99,6 +99,9 @@ class PFedMe:
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return self._average.upload_kinds(task, fed, down)
 
+    def gradients(self, epochs: int, batches: int) -> int:
+        return self.inner_steps * self.steps * epochs if batches else 0
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         mean = self._average.aggregate(server, who, uploads, round)
         return {**mean, "params": torch.lerp(server["params"], mean["params"], self.beta)}

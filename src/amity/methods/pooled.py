@@ -32,6 +32,7 @@ class Pooled:
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = _AVERAGE.solver
     optimizers: ClassVar[tuple[str, ...]] = _AVERAGE.optimizers
+    other_use: ClassVar[str] = "has all data in one place, where no silo has an epsilon of its own"
 
     def init_server(self, task: Task, fed: Federation) -> State:
         first = _AVERAGE.init_server(task, fed)

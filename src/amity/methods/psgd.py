@@ -93,6 +93,9 @@ class PSGD:
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return kinds_like(down.shared)  # a shared part comes back for each that was sent
 
+    def gradients(self, epochs: int, batches: int) -> int:
+        return self.objective.gradients_per_batch * epochs * batches
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return FedAvg(self.weighting).aggregate(server, who, uploads, round)
 

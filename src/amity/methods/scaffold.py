@@ -79,6 +79,9 @@ class Scaffold:
         first = task.initial(fed)
         return kinds_like({**first, "control": first["params"]})
 
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         mean = weighted_mean(model_of(uploads), torch.ones(len(who)))
         share = torch.full((1, len(who)), 1 / int(server["clients"]), dtype=torch.float64)

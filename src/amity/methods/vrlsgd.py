@@ -98,6 +98,9 @@ class VRLSGD:
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return {**kinds_like(task.initial(fed)), "steps": Kind((), torch.int64, least=0)}
 
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
+
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         mean = weighted_mean(model_of(uploads), torch.ones(len(who)))
         means = mean["params"].expand(len(server["means"]), -1)  # one row, shown m times

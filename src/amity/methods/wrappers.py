@@ -28,6 +28,7 @@ from amity.contract import (
     Turn,
     averaged_keys,
     declared,
+    gradients_of,
     model_of,
 )
 from amity.learn.task import Task
@@ -41,6 +42,7 @@ class FineTuned:
     ft_lr: float | Literal["same"] = option("same", "rate of fine-tuning; decays as lr does", above=0)
 
     evaluates: ClassVar[Literal["held", "server"]] = "server"
+    other_use: ClassVar[str] = "fine-tunes a model on its examples for every evaluation"
 
     def __post_init__(self) -> None:
         check(self)
@@ -131,6 +133,9 @@ class LocalCopy:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds | None:
         return declared(self.base, task, fed, down)
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return gradients_of(self.base, epochs, batches)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self.base.aggregate(server, who, uploads, round)
