@@ -137,7 +137,7 @@ def run_all(todo: Iterator[Case], file: Path) -> None:
 def tables(file: Path) -> Iterator[str]:
     """The tables in Markdown: points that attackers cost the others, against a run without them."""
     known = {key: Found(*value) for key, value in json.loads(file.read_text()).items()}
-    methods = [method for method in METHODS if Case(method, ABSENT, 1, "off").key in known]
+    methods = [method for method in METHODS if all(Case(method, kind, 3, "norm").key in known for kind in KINDS)]
     for count in ATTACKERS:
         yield f"\n{'One silo' if count == 1 else 'Three silos'} of 20:\n"
         yield _row("", *methods)
