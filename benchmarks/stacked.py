@@ -35,7 +35,7 @@ def rounds(engine: Engine, part: str, quick: bool) -> Work:
     """The next round of a long run; the time that counts is that of its training, or all of it."""
     run = Run("fedamp", data="digits", setting="practical", clients=5 if quick else 100, model="mlp", rounds=MANY)
     made = prepare(run, silos_of(run))
-    method, task, fed, solver, rule, _ = made.plan
+    method, task, fed, solver, rule, *_ = made.plan
     reports = simulate(method, task, made.silos.silos, fed, solver, rule, engine=engine)
 
     def work() -> dict[str, float]:

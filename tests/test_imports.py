@@ -86,6 +86,7 @@ SERVER_SIDE = {
     "federation/distant.py",
     "federation/stored_server.py",
     "federation/admission.py",
+    "federation/robust.py",
     "federation/resume.py",
     "federation/course.py",
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 if TYPE_CHECKING:
     from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn
@@ -62,6 +63,14 @@ class Starts(Protocol):
 
 
 @runtime_checkable
+class ChoosesLast(Protocol):
+    """A method whose server chooses the model that silos go on from alone: not always that of the last round."""
+
+    def last_download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
+        """What silos are sent in the round after the last, as `download` is in those before."""
+
+
+@runtime_checkable
 class DeclaresUploads(Protocol):
     """A method that says beforehand what its uploads are. Every method of Amity does."""
 
@@ -70,6 +79,15 @@ class DeclaresUploads(Protocol):
 
         The server admits nothing else. It follows from what the server knows, never from an upload.
         """
+
+
+@runtime_checkable
+class Averages(Protocol):
+    """A method whose server uses uploaded models only in their mean, so that another mean can take its place."""
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """The keys of uploads of which this is true; none where a method that is wrapped has none."""
 
 
 @runtime_checkable
@@ -89,3 +107,23 @@ class Particular(Protocol):
 
     def accept(self, solver: Solver) -> None:
         """Raise InputError for a rate, momentum or the like that would turn it into another method."""
+
+
+@runtime_checkable
+class CountsGradients(Protocol):
+    """A method that sees a silo's examples through gradients alone, and knows how many it takes.
+
+    That is what differential privacy can account for (`learn/private.py`).
+    """
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        """How many gradients one turn takes: of so many epochs, with so many batches in each."""
+
+
+@runtime_checkable
+class UsesExamples(Protocol):
+    """A method that uses a silo's examples in other ways than by the gradients of its turns."""
+
+    @property
+    def other_use(self) -> str:
+        """How, in words that go on from its name: "weighs models on validation data"."""

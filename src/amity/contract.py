@@ -17,14 +17,18 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 import torch
 from torch import Generator, Tensor
 
+from amity.abilities import Averages as Averages
+from amity.abilities import ChoosesLast as ChoosesLast
 from amity.abilities import Choosing as Choosing  # what only some methods have
 from amity.abilities import Clouded as Clouded
+from amity.abilities import CountsGradients as CountsGradients
 from amity.abilities import DeclaresUploads as DeclaresUploads
 from amity.abilities import Grows as Grows
 from amity.abilities import Particular as Particular
 from amity.abilities import ProposesEnding as ProposesEnding
 from amity.abilities import Relational as Relational
 from amity.abilities import Starts as Starts
+from amity.abilities import UsesExamples as UsesExamples
 from amity.abilities import Validating as Validating
 from amity.errors import InputError as InputError  # part of the contract, defined where no torch is needed
 from amity.silo_data import Data as Data  # so are these, which stand apart since they know nothing of methods
@@ -87,6 +91,7 @@ class Federation(NamedTuple):
     groups: Tensor | None  # [m] int64: oracle groups; simulation only
     rounds: int
     seed: int
+    least_mix: int = 1  # no silo makes up more than one part in so many of what others are sent
 
     @property
     def clients(self) -> int:
@@ -235,6 +240,23 @@ def kinds_like(state: State) -> dict[str, Kind]:
 def declared(method: Method, task: Task, fed: Federation, down: Download) -> Kinds | None:
     """What the method says about uploads in answer to this download, if it says it."""
     return method.upload_kinds(task, fed, down) if isinstance(method, DeclaresUploads) else None
+
+
+def averaged_keys(method: Method) -> tuple[str, ...]:
+    """The keys of uploads that the method's server uses only in their mean."""
+    return method.averaged if isinstance(method, Averages) else ()
+
+
+def gradients_of(method: Method, epochs: int, batches: int) -> int:
+    """How many gradients one turn takes; InputError for a method that differential privacy cannot account for."""
+    if isinstance(method, UsesExamples):
+        why = method.other_use
+    elif isinstance(method, CountsGradients):
+        return method.gradients(epochs, batches)
+    else:
+        why = "does not say that it takes gradients alone, and how many (`gradients`)"
+    name = type(method).__name__
+    raise InputError(f"differential privacy cannot account for {name}, which {why}: choose another method")
 
 
 def nbytes(state: State) -> int:

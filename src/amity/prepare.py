@@ -19,6 +19,7 @@ from amity.engines.ray.cluster import check as check_ray
 from amity.federation.plan import Member, Plan, member_of
 from amity.methods import METHODS, trainings_ahead
 from amity.methods.pooled import Pooled
+from amity.private_runs import private_notes
 from amity.resolve import RATES, Builds, method_of, resolve, validation_of
 
 HIGHEST = {"adam": 0.1, "sgd": 10.0}
@@ -114,6 +115,10 @@ def prepare(run: Run, silos: Silos, *, model: Builds | None = None, method: Meth
     label, built = method_of(run, method)
     if run.engine == "ray":
         check_ray(run.device)
+    if run.engine == "stacked" and run.privacy is not None:
+        raise InputError(
+            "differential privacy has no stacked engine, every silo draws noise by itself: use auto or loop"
+        )
     silos = ready(silos, run, label, built)
     asked = run
     if run.participation == "auto" and not isinstance(built, Pooled):  # which no setting can propose a sample of
@@ -133,7 +138,13 @@ def prepare(run: Run, silos: Silos, *, model: Builds | None = None, method: Meth
         in_files=run.matrix_dir != "none",
         distant=run.engine == "ray" and run.ray_address != "local",
     )
-    silos = replace(silos, notes=(*silos.notes, *near)) if near else silos
+    unprotected = private_notes(
+        plan,
+        scaled=silos.schema is not None and run.schema == "none",
+        standardised=not silos.classes,
+    )
+    said = [*near, *unprotected]
+    silos = replace(silos, notes=(*silos.notes, *said)) if said else silos
     return Prepared(resolved, plan, silos)
 
 

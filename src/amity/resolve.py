@@ -21,13 +21,15 @@ from torch import Tensor, nn
 
 from amity import methods, models
 from amity.config.references import ALONE, REFERENCES
+from amity.config.robust import MEANS
 from amity.config.run import Run
-from amity.contract import InputError, Method, Particular, ProposesEnding, Solver, Validating
+from amity.contract import InputError, Method, Particular, ProposesEnding, Solver, Validating, averaged_keys
 from amity.federation.plan import Member, Plan, federation_of
 from amity.learn.task import Task
 from amity.methods.ended import Length, with_ending
 from amity.methods.pooled import Pooled
 from amity.metric import Metric, main_metric
+from amity.private_runs import check_private
 
 RATES = {"adam": 1e-3, "sgd": 1e-2}
 """Rates of an optimiser that is not the method's own, where none is given."""
@@ -54,7 +56,12 @@ def resolve(
     solver = solver_of(run, label, built, [member.size for member in roster])
     if isinstance(built, Particular):
         built.accept(solver)
+    if run.robust in MEANS and label not in REFERENCES and not averaged_keys(built):
+        raise InputError(
+            f"robust {run.robust} needs a method whose server averages models, got {label}: take norm, for every method"
+        )
     share = 1.0 if run.participation == "auto" else run.participation
+    _check_mix(run, label, len(roster))
     if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
         roster, share = _pooled(run, share, roster), 1.0
     _check_batches(task, roster, solver)
@@ -71,10 +78,14 @@ def resolve(
         metric=metric.key,
         participation=share,
         ending=length_of(run, built),
+        dp_clip=run.dp_clip if run.privacy is None else run.privacy.clip,
         settings=methods.settings_of(built),
     )
-    fed = federation_of(roster, resolved.all_rounds, run.seed)
-    return Resolved(resolved, Plan(with_its_ending(run, built), task, fed, solver, resolved.who))
+    fed = federation_of(roster, resolved.all_rounds, run.seed, run.min_mix)
+    ended = with_its_ending(run, built)
+    plan = Plan(ended, task, fed, solver, resolved.who, robust=run.robust, privacy=run.privacy)
+    check_private(resolved, plan)
+    return Resolved(resolved, plan)
 
 
 def alone_of(run: Run, method: Method | None = None) -> Run:
@@ -100,6 +111,11 @@ def alone_of(run: Run, method: Method | None = None) -> Run:
         drop=0.0,
         ending=ending,
         safe=False,
+        robust="off",
+        dp_noise="none",  # nothing leaves a silo that is alone
+        dp_epsilon="none",
+        dp_clip="auto",
+        dp_delta="auto",
     )
 
 
@@ -167,6 +183,19 @@ def solver_of(run: Run, name: str, method: Method, sizes: Sequence[int]) -> Solv
         decay=run.lr_decay,
         batch=min(own.batch, third) if run.batch == "auto" else run.batch,
     )
+
+
+def _check_mix(run: Run, name: str, clients: int) -> None:
+    """Refuse a run that cannot mix as many silos' models as it is asked to."""
+    if run.min_mix == 1 or name in REFERENCES:
+        return
+    if name in methods.METHODS and methods.METHODS[name].hands_on:
+        raise InputError(
+            f"min_mix needs a method that mixes models at the server, got {name}, which hands them on as they are: "
+            "choose another method, or leave min_mix at 1"
+        )
+    if run.min_mix >= clients:
+        raise InputError(f"min_mix {run.min_mix} needs as many other silos, there are {clients - 1}: choose less")
 
 
 def _agreed(roster: Sequence[Member]) -> tuple[tuple[int, ...], int]:

@@ -110,7 +110,8 @@ def wire_of(case: Case, on: Task, clients: int, itemsize: int = 8, asked: int | 
         "vrlsgd": Wire(model, model + 8, later_down=model + core),
         "ditto": Wire(model, model, model if case.settings.get("eval_model") == "global" else 0),
         "fedfomo": Wire(sent * (model + 8), model + 8 * sent + 8 * (sent + 1)),  # models, indices; indices, scores
-        "pooled": Wire(model, model, model),
+        "pooled": Wire(model, model + itemsize, model),  # with what the silo says of the model that it was sent
+        "accord": Wire(model, model + itemsize, model),
         "apple": Wire(wanted * core, core + 8 * wanted, first_down=0),  # first cores come from seeds
         "l2gd": Wire(core + 16, core, first_down=16),  # two numbers of coins; the first model comes from the seed
         "psgd-share": Wire(layers_sent, layers_sent),

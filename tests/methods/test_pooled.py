@@ -73,7 +73,9 @@ def test_two_rounds_by_hand() -> None:
         ]
         assert sent[1].tolist() == sent[2].tolist() == begin["params"].tolist()  # nothing to learn from
         empty = {"buffers": torch.zeros(3, 0), "counts": torch.zeros(3, 0, dtype=torch.int64)}
-        begin = method.aggregate(begin, torch.arange(3), {"params": torch.stack(sent), **empty}, round)
+        begin = method.aggregate(
+            begin, torch.arange(3), {"params": torch.stack(sent), **empty, "held_out": torch.zeros(3)}, round
+        )
         assert begin["params"].tolist() == pytest.approx([want], abs=1e-10)
 
 

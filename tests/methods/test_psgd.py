@@ -219,6 +219,7 @@ class Frozen:
     objective: Objective
     part: Literal["shared", "own"]
     attraction: float = 0.0
+    gradients_per_batch: int = 1
 
     def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
         return self.objective.parts(task, first)

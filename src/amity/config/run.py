@@ -13,6 +13,8 @@ from amity.config.ending import Ending, all_rounds
 from amity.config.lists import names_of_columns, span_of
 from amity.config.options import check, fields_of, option
 from amity.config.participation import MANY, Participation
+from amity.config.privacy import Bound, Noise, Privacy, privacy_of
+from amity.config.robust import Robust
 from amity.errors import InputError
 from amity.metric import MetricWord
 
@@ -125,12 +127,49 @@ class Run:
         False,
         "every silo trains alone as well, and delivers that model where it is clearly better on its held-out examples",
     )
+    robust: Robust = option(
+        "off",
+        "protection against bad silos; norm: refuse uploads that moved much further than the median one, or came "
+        "before; median, trimmed, krum, clip: that, and this mean of models in methods that average",
+        per_method=True,
+    )
+    min_mix: int = option(
+        1,
+        "what a silo is sent mixes models of at least so many others, or of none, so that it can work out no single "
+        "one; 1: as the method says",
+        at_least=1,
+        at_most=MANY,
+    )
     metric: MetricWord = option(
         "auto",
         "main score to compare by; auto: accuracy, or r2 of quantities",
     )
     class_weights: Literal["none", "balanced"] = option(
         "none", "balanced: each of a silo's classes has the same part in its training loss, rare ones too"
+    )
+    dp_noise: Noise = option(
+        "none",
+        "differential privacy: noise in every gradient, as a multiple of dp_clip; epsilon is on record",
+        symbol="sigma",
+        above=0,
+        at_most=1e6,
+    )
+    dp_epsilon: Noise = option(
+        "none",
+        "the same, with the noise that keeps every silo's epsilon of the whole run within this",
+        symbol="epsilon",
+        above=0,
+        at_most=1e6,
+    )
+    dp_clip: Bound = option(
+        "auto", "longest gradient of one example, under differential privacy; auto: 1", symbol="C", above=0
+    )
+    dp_delta: Bound = option(
+        "auto",
+        "delta that goes with epsilon; auto: 1 / (10 n) at a silo with n training examples",
+        symbol="delta",
+        above=0,
+        below=1,
     )
     evaluate_every: int = option(
         1,
@@ -186,6 +225,7 @@ class Run:
             raise InputError(f"settings are a method's options by name, got {self.settings!r}: try {{'sigma': 50.0}}")
         _ = self.who  # refuse a bad range now, not in round 1
         _ = self.dropped
+        _ = self.privacy
 
     @property
     def who(self) -> Participation:
@@ -199,6 +239,11 @@ class Run:
     def all_rounds(self) -> int:
         """The rounds on record when a resolved run is over: with the ending, where there is one."""
         return all_rounds(vars(self))
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """What silos promise about any one training example; None without differential privacy."""
+        return privacy_of(self)
 
     @property
     def dropped(self) -> tuple[str, ...]:

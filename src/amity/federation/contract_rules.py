@@ -56,6 +56,11 @@ def check(contract: RunContract) -> None:
         raise ValueError(f"policy is wait or quorum, got {contract.policy!r:.60}")
     _check_form(contract.data)
     options = options_of(contract.run)
+    promised = {} if options.privacy is None else options.privacy.words()
+    if contract.privacy != promised:
+        raise ValueError(
+            f"privacy is what its run asks for, {promised or 'nothing'}, got {dict(contract.privacy)!r:.80}"
+        )
     if not 0 <= contract.least_rounds <= options.rounds:
         raise ValueError(f"least_rounds is 0 to {options.rounds}, the run's rounds, got {contract.least_rounds}")
     if contract.wire not in ("float32", "float16", "bfloat16"):

@@ -7,13 +7,28 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from amity.config.options import fields_of
+from amity.config.robust import MEANS
 from amity.config.run import Run
 from amity.federation.contract_rules import ELSEWHERE
 from amity.federation.run_contract import Leaves, RunContract, schema_hash
 from amity.federation.schema_contract import SchemaContract
 from amity.federation.signed import Contract
 
-_TOLD_ABOVE = ("method", "model", "rounds", "epochs", "local_epochs_range", "participation", "ending", "safe")
+_TOLD_ABOVE = (
+    "method",
+    "model",
+    "rounds",
+    "epochs",
+    "local_epochs_range",
+    "participation",
+    "ending",
+    "safe",
+    "robust",
+    "dp_noise",
+    "dp_epsilon",
+    "dp_clip",
+    "dp_delta",
+)
 _NAMED = 12  # classes or columns that are told by name
 _TITLES: tuple[tuple[Leaves, str], ...] = (
     ("tensor", "the model"),
@@ -46,10 +61,10 @@ def _lines(contract: RunContract) -> Iterator[str]:
     yield ""
     yield f"what is done: {run.method}, model {run.model}, {_plural(run.rounds, 'round')}, {_epochs(run)}"
     yield from _ending(run)
+    yield from _protection(run)
     if changed := list(_changed(run)):
         yield f"  not as usual: {', '.join(changed)}"
-    if contract.privacy:
-        yield f"  privacy: {', '.join(f'{key} = {value}' for key, value in contract.privacy.items())}"
+    yield from _privacy(contract)
     yield f"data needed: {_form(contract)}"
     if contract.data.schema is not None:
         yield from _schema(contract.data.schema)
@@ -64,6 +79,23 @@ def _ending(run: Run) -> Iterator[str]:
         yield f"  then every silo goes on alone, {length}; nothing of that is sent"
     if run.safe:
         yield "  every silo trains alone as well, and keeps that model if it is clearly better; nothing of that is sent"
+
+
+def _protection(run: Run) -> Iterator[str]:
+    """How the server protects silos against bad uploads."""
+    if run.robust != "off":
+        yield "  an upload that moved much further than those of most silos, or came before, is refused"
+    if run.robust in MEANS:
+        yield f"  models are averaged by the rule {run.robust}, which a few bad silos cannot carry away"
+
+
+def _privacy(contract: RunContract) -> Iterator[str]:
+    """What is promised about any one training example."""
+    if not contract.privacy:
+        return
+    told = ", ".join(f"{key} = {value}" for key, value in contract.privacy.items())
+    yield f"  privacy: differential privacy for each training example ({told})"
+    yield "    noise is drawn at the silo, which stops when its epsilon is spent; scores are not covered"
 
 
 def _schema_lines(contract: SchemaContract) -> Iterator[str]:

@@ -7,6 +7,7 @@
     least_invited = 3                   # silos
     least_quorum = 2                    # silos that a round needs
     most_megabytes = 50                 # that leave this silo in a round
+    most_epsilon = 4                    # that a run may spend here, by differential privacy; without it, any or none
     metrics = ["accuracy", "loss"]      # that may leave this silo; or "any"
     wire = ["float32"]                  # types of the numbers sent; or "any"
     approve = "standing"                # what is within these limits needs no approval by hand
@@ -24,6 +25,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
 
 from amity.config.options import nearest
+from amity.config.run import Run
 from amity.errors import InputError
 from amity.federation.approvals import Approval
 from amity.federation.contract_words import bytes_per_round
@@ -52,6 +54,7 @@ class SiloPolicy:
     approve: Literal["by hand", "standing"] = "by hand"
     summaries: Literal["never", "by hand", "standing"] = "by hand"
     least_count: int = 1
+    most_epsilon: float | None = None
 
     def stands(self, contract: Contract) -> bool:
         """Whether a contract within the limits needs no approval by hand."""
@@ -110,6 +113,7 @@ def _to_run(contract: RunContract, policy: SiloPolicy) -> list[str | None]:
         _below("least_invited", len(contract.invited), policy.least_invited),
         _below("least_quorum", contract.quorum, policy.least_quorum),
         _beyond("most_megabytes", megabytes, policy.most_megabytes),
+        _beyond_epsilon(run, policy.most_epsilon),
         _outside("metrics", metrics, policy.metrics),
         _outside("wire", [contract.wire], policy.wire),
     ]
@@ -149,6 +153,16 @@ def _beyond(key: str, found: float, most: float | None) -> str | None:
     return None if most is None or found <= most else f"{key} is {most:g}, it has {found:,.7g}"
 
 
+def _beyond_epsilon(run: Run, most: float | None) -> str | None:
+    """With noise alone, nobody knows epsilon before all silos have said how many examples they have."""
+    if most is None:
+        return None
+    if run.dp_epsilon == "none":
+        got = "it adds no noise" if run.privacy is None else "it gives the noise and no dp_epsilon"
+        return f"most_epsilon is {most:g}, {got}"
+    return _beyond("most_epsilon", run.dp_epsilon, most)
+
+
 def _below(key: str, found: int, least: int) -> str | None:
     return None if found >= least else f"{key} is {least}, it has {found}"
 
@@ -178,6 +192,7 @@ _RULES: Mapping[str, _Rule] = {
     "least_invited": _NUMBER,
     "least_quorum": _NUMBER,
     "most_megabytes": _Rule("size", "a number from 0"),
+    "most_epsilon": _Rule("size", "a number from 0"),
     "metrics": _Rule("words", '"any" or a list of metrics'),
     "wire": _Rule("wire", f'"any" or a list of {", ".join(get_args(Wire))}'),
     "approve": _Rule("approve", '"by hand" or "standing"'),

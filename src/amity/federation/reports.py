@@ -11,6 +11,7 @@ from torch import Tensor
 
 from amity.contract import Download, Model, Pick, State, nbytes
 from amity.federation.messages import Measured, Verdict
+from amity.federation.spending import Spent
 
 
 class Settled(NamedTuple):
@@ -18,6 +19,7 @@ class Settled(NamedTuple):
 
     round: int
     verdict: Verdict
+    prints: tuple[str, ...] = ()  # of its accepted uploads, to recognise them should they come again (`robust.py`)
 
 
 class Progress(NamedTuple):
@@ -56,6 +58,7 @@ class Round(NamedTuple):
     bytes_spared: int = 0  # of bytes_down and bytes_eval: not sent, since silos had them from the letter before
     ending: bool = False  # whether it is the one after the last, in which every silo goes on alone
     clouds: Mapping[int, Model] | None = None  # silo -> the cloud model that it was sent, where these are kept
+    spent: Mapping[int, Spent] | None = None  # silo -> the noisy gradients that it took, under differential privacy
 
 
 def weights_of(down: Download, asked: Tensor, clients: int) -> Tensor | None:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from torch import Generator
 
+from amity.learn.secret_numbers import SecretNumbers
+
 BYTES = 32
 
 
@@ -47,6 +49,14 @@ class Secret:
         """Random numbers for this purpose in this round: the same when asked again, unknown to everybody else."""
         digest = hmac.new(self._key, f"{role}/{round}/{epoch}".encode(), hashlib.sha256).digest()
         return Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+
+    def numbers(self, role: str) -> SecretNumbers:
+        """Random numbers that were never drawn before, also at a silo that takes a lost turn again.
+
+        Whoever had two sums with the same noise could take it away.
+        """
+        once = secrets.token_bytes(BYTES)
+        return SecretNumbers(hmac.new(self._key, role.encode() + once, hashlib.sha256).digest())
 
     def __repr__(self) -> str:
         return "Secret(...)"  # never in a log

@@ -21,11 +21,14 @@ from amity.federation.carrier import Carrier
 from amity.federation.clouds import clouds_of
 from amity.federation.contact import Contact, misplaced
 from amity.federation.events import Event, Listener, silent
+from amity.federation.exposure import least_uploads, warning
 from amity.federation.membership import grow_server, with_member
 from amity.federation.messages import Done, Failed, Left, Measured, Verdict, absent
 from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, verdict_of, weights_of
+from amity.federation.robust import Guard
+from amity.federation.spending import spent_in
 from amity.free_memory import in_one_line
 from amity.learn.streams import stream
 
@@ -162,17 +165,16 @@ class ServerSide:
 
     def _round(self, number: int, *, evaluated: bool, clouds: bool) -> Round:
         plan, carrier, watch = self.plan, self.carrier, Watch()
-        method, task, fed, solver, rule, _ = plan
-        lot = self._called(number)
-        server = self.progress.server
+        method, task, fed, solver, rule, *_ = plan
+        lot, server = self._called(number), self.progress.server
         asked, ending = lot.asked.tolist(), number == rule.ending
         needed = 0 if ending else min(self._least, len(asked))  # nothing depends on who is there
         down = self._download(server, lot.asked, number)
         down_bytes = sent_bytes(down, len(asked))
-        kept, too_large = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
+        kept, told = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
+        told += warning(down, asked, self._contact.names)
         watch.lap("download")
-
-        shelf = carrier.storage.shelf(down, server, asked)
+        shelf = Guard(carrier.storage.shelf(down, server, asked), plan, down, server, self.progress.settled)
         admission = Admission(expected(method, task, fed, solver, down, lot.asked, number))
         behind = self._contact.behind  # and do not know of this round
         away = {client: self._contact.aside.get(client, "it has not come back") for client in asked if client in behind}
@@ -180,41 +182,40 @@ class ServerSide:
         self._contact.tell(Event("round", number, total=len(asked)))  # now: what is refused before leaves nothing
         refused, missing = self._contact.collect(messages, lot, admission, shelf)
         watch.lap("train")
-
         missing |= away
         out = refused.keys() | missing.keys() | lot.lost
         accepted = [place for place, client in enumerate(asked) if client not in out]
-        few = {}
-        if len(accepted) < needed:  # others have left, or were refused
-            few = {asked[at]: f"fewer uploads than the {needed} that a round needs" for at in accepted}
-            accepted = []
-        clients = [asked[place] for place in accepted]
-        up_bytes = 0
+        least = needed if ending else max(needed, least_uploads(fed))
+        words = f"fewer uploads than the {least} that a round needs"  # others have left, or were refused
+        few = {asked[at]: words for at in accepted} if len(accepted) < least else {}
+        accepted = [] if few else accepted
+        clients, up_bytes = [asked[place] for place in accepted], 0
         if accepted:
-            uploads = shelf.rows(accepted)
-            up_bytes = nbytes(uploads)
+            up_bytes = nbytes(uploads := shelf.rows(accepted))
             with shelf.aggregating():
                 server = method.aggregate(server, torch.tensor(clients), uploads, number)
             del uploads
         gone = {**lot.dropped, **missing, **few}
         verdicts = {i: verdict_of(i, refused, gone) for i in messages}
+        epochs = {} if ending else {i: epochs_of(rule, fed, i, number) for i in asked if i not in missing}
         report = Round(
             round=number,
             scores=None,
             took_part=clients,
             dropped={**gone, **refused},
-            epochs={} if ending else {i: epochs_of(rule, fed, i, number) for i in asked if i not in missing},
+            epochs=epochs,
             bytes_up=up_bytes,
             bytes_down=down_bytes,
             bytes_eval=0,
             seconds=watch.laps,
             weights=weights_of(down, lot.asked, fed.clients),
-            progress=self._progress_after(number, server, verdicts),
-            warnings=[*down.notes, *too_large, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
+            progress=self._progress_after(number, server, verdicts, shelf),
+            warnings=[*down.notes, *told, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
             executed=carrier.executed,
             bytes_spared=messages.spared,
             clouds=kept,
             ending=ending,
+            spent=spent_in(plan, epochs),
         )
         self._settle(report, verdicts, gone)
         shelf.settle(server, accepted, clients)
@@ -242,7 +243,8 @@ class ServerSide:
         """Evaluate the last round, which was saved before the server went down, and complete its report."""
         watch = Watch(report.seconds)
         self.progress = self.progress._replace(round=report.round)
-        return self._seen(report._replace(progress=self.progress), evaluated=self._due(report.round), watch=watch)
+        report = report._replace(progress=self.progress, spent=spent_in(self.plan, report.epochs))
+        return self._seen(report, evaluated=self._due(report.round), watch=watch)
 
     def _seen(self, report: Round, *, evaluated: bool, watch: Watch) -> Round:
         """The report of a round with what its silos say, and with what the silos that are hosted here show."""
@@ -256,8 +258,8 @@ class ServerSide:
         weights = report.weights if relations is None else relations.double()
         return report._replace(weights=weights, holds=door.holds())
 
-    def _progress_after(self, number: int, server: State, verdicts: Mapping[int, Verdict]) -> Progress:
-        told = {client: Settled(number, verdict) for client, verdict in verdicts.items()}
+    def _progress_after(self, number: int, server: State, verdicts: Mapping[int, Verdict], shelf: Guard) -> Progress:
+        told = {i: Settled(number, verdict, shelf.prints_after(i, verdict)) for i, verdict in verdicts.items()}
         return self.progress._replace(
             round=number,
             server=server,
@@ -287,9 +289,8 @@ class ServerSide:
 
     def _sent_after(self, progress: Progress, who: Sequence[int]) -> Download | None:
         """What silos are sent to evaluate after a round, for methods that ask for it."""
-        if self.plan.method.evaluates != "server":
-            return None
-        return self._download(progress.server, torch.tensor(who), progress.round + 1)
+        asked = self.plan.method.evaluates == "server"
+        return self._download(progress.server, torch.tensor(who), progress.round + 1) if asked else None
 
     def _download(self, server: State, who: Tensor, round: int) -> Download:
         def rng(role: str, key: int) -> Generator:

@@ -39,6 +39,8 @@ from amity.federation.messages import (
 from amity.federation.participation import epochs_of
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.secrets import Secret
+from amity.federation.spending import guard_of
+from amity.learn.private import PrivateTask, unseen
 from amity.learn.streams import seed_of
 
 _log = logging.getLogger("amity.silo")
@@ -85,6 +87,10 @@ class SiloSide:
         self.test = prepare(silo.test)
         self.unit = silo.scale.unit
         self.secret = secret or Secret.fresh()
+        if plan.privacy is not None:
+            self.task = PrivateTask(
+                self.task, self.data.train, guard_of(plan, client), self.secret.numbers("differential privacy")
+            )
         self._stopped = stopped
         self.begin()
 
@@ -219,7 +225,7 @@ class SiloSide:
 
     def turn(self, round: int) -> Turn:
         """What the method gets to see of the silo in this round."""
-        _, _, fed, solver, rule, _ = self.plan
+        _, _, fed, solver, rule, *_ = self.plan
         key = int(fed.keys[self.client])
 
         def seed(role: str, epoch: int) -> int:
@@ -227,7 +233,18 @@ class SiloSide:
                 raise Stopped
             return seed_of(fed.seed, role, key, round, epoch)
 
-        return Turn(round, epochs_of(rule, fed, self.client, round), solver, self.data, seed)
+        data = self.data if self.plan.privacy is None else unseen()
+        return Turn(round, epochs_of(rule, fed, self.client, round), solver, data, seed)
+
+    @property
+    def spent(self) -> int:
+        """The noisy gradients that the silo has made, whatever became of its uploads; 0 without any noise."""
+        return self.task.made if isinstance(self.task, PrivateTask) else 0
+
+    def count_spent(self, made: int) -> None:
+        """Take up noisy gradients that were made before; what is spent once cannot be taken back."""
+        if isinstance(self.task, PrivateTask):
+            self.task.made = max(made, self.task.made)
 
     @contextmanager
     def blamed(self, round: int) -> Iterator[None]:

@@ -13,7 +13,7 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple, TypedDict
+from typing import IO, NamedTuple, NotRequired, TypedDict
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
@@ -44,6 +44,7 @@ class Facts(TypedDict):
     settled: bool  # whether it is known what became of its upload
     kept: int | None
     files: dict[str, str]
+    spent: NotRequired[int]  # noisy gradients, under differential privacy
 
 
 class LastTurn(NamedTuple):
@@ -164,6 +165,8 @@ class StoredSilo(SiloSide):
             kept=None if self.kept is None else self.kept.round,
             files={f"{name}.safetensors": file.digest for name, file in written.items()},
         )
+        if self.plan.privacy is not None:
+            facts["spent"] = self.spent
         (new / FACTS).write_bytes(checked_json(facts))
         sync(new / FACTS)
         swap(new, self._folder / CURRENT, self._folder / OLD)
@@ -204,6 +207,7 @@ class StoredSilo(SiloSide):
             )
         found = {name.removesuffix(".safetensors"): _tensors(current / name) for name in facts["files"]}
         self.begin(found["state"], facts["committed"])
+        self.count_spent(facts.get("spent", 0))
         if facts["turn"] is not None:
             parts = found["before"], found["after"], found["upload"]
             self.last = LastTurn(facts["turn"], facts["before"] or 0, *parts, facts["question"] or "", facts["settled"])

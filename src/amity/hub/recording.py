@@ -114,6 +114,7 @@ def placed(report: Round, names: Sequence[str], contract: RunContract) -> Round:
         took_part=sorted(places[client] for client in report.took_part),
         dropped=_moved(report.dropped, places),
         epochs=_moved(report.epochs, places),
+        spent=None if report.spent is None else _moved(report.spent, places),
     )
 
 

@@ -134,7 +134,7 @@ class _Reader:
                 limits=limits,
                 leaves=leaving(plan, run, wire),
                 wire=wire,
-                privacy={},
+                privacy={} if run.privacy is None else run.privacy.words(),
                 amity=version("amity"),
             )
         except InputError as error:
@@ -237,8 +237,11 @@ class _Reader:
             self._settings(found["method"], table.get("set", {}))
         if len(self.problems) > before:
             return None
-        found.setdefault("safe", found["method"] not in REFERENCES)  # between real silos nobody loses by joining
-        return Run(**found, settings=dict(table.get("set", {})))
+        found.setdefault("robust", "norm")  # nobody loses by another silo's broken upload
+        run = Run(**found, settings=dict(table.get("set", {})))
+        if "safe" in found or run.method in REFERENCES or run.privacy is not None:  # which no ending goes with
+            return run
+        return replace(run, safe=True)  # between real silos nobody loses by joining
 
     def _settings(self, method: str, settings: Any) -> None:
         """Try a method's options one by one, so that each mistake is told."""

@@ -42,6 +42,7 @@ class APFL:
     weighting: Literal["samples", "uniform"] = option("uniform", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.01)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
@@ -85,6 +86,9 @@ class APFL:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return self._average.upload_kinds(task, fed, down)
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return 2 * epochs * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self._average.aggregate(server, who, uploads, round)

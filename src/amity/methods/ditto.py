@@ -40,6 +40,7 @@ class Ditto:
     weighting: Literal["samples", "uniform"] = option("uniform", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     solver: ClassVar[Solver] = Solver("sgd", 0.05, batch=16)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
 
@@ -82,6 +83,10 @@ class Ditto:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return self._average.upload_kinds(task, fed, down)
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        own = epochs if self.personal_epochs == "same" else self.personal_epochs
+        return (epochs + own) * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self._average.aggregate(server, who, uploads, round)

@@ -29,6 +29,7 @@ from torch import Generator, Tensor
 
 from amity.contract import (
     MODEL,
+    ChoosesLast,
     Choosing,
     Data,
     Download,
@@ -43,6 +44,7 @@ from amity.contract import (
     State,
     Turn,
     Validating,
+    averaged_keys,
     declared,
 )
 from amity.learn.ending import End, find_end, go_on, held_out, judges, likelier
@@ -83,6 +85,10 @@ class Ended:
         return self.base.paired
 
     @property
+    def averaged(self) -> tuple[str, ...]:
+        return averaged_keys(self.base)
+
+    @property
     def evaluates(self) -> Literal["held", "server"]:
         return self.base.evaluates
 
@@ -111,7 +117,8 @@ class Ended:
         if round <= self.rounds:
             return self.base.download(server, who, round, rng)
         needed = self.evaluates == "server"  # then the silo has no model of its own to begin from
-        down = self.base.download(server, who, round, rng) if needed else Download({}, {})
+        last = self.base.last_download if isinstance(self.base, ChoosesLast) else self.base.download
+        down = last(server, who, round, rng) if needed else Download({}, {})
         return Download({**down.shared, FLAG: torch.tensor(True)}, down.each)
 
     def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:

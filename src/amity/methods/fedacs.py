@@ -22,7 +22,7 @@ import torch
 from torch import Generator, Tensor
 
 from amity.config.options import check, option
-from amity.contract import Download, Federation, Kinds, Model, Solver, State, Turn, kinds_like, model_of
+from amity.contract import Download, Federation, InputError, Kinds, Model, Solver, State, Turn, kinds_like, model_of
 from amity.learn.task import Task
 from amity.learn.vectors import cosines
 from amity.methods import _mixing as cloud
@@ -77,6 +77,13 @@ class FedACS:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return kinds_like(task.initial(fed))
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        if self.local_work == "step":
+            raise InputError(
+                "fedacs needs local=epochs under differential privacy, got step: a full gradient is no sample"
+            )
+        return epochs * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return cloud.store(server, who, uploads, cosines)

@@ -28,6 +28,7 @@ class FedAvg:
     weighting: Literal["samples", "uniform"] = option("samples", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("adam", 1e-3)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
@@ -49,6 +50,9 @@ class FedAvg:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return kinds_like(task.initial(fed))
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         sizes = server["sizes"][who]

@@ -65,6 +65,7 @@ class FedFomo:
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.1, batch=50)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+    other_use: ClassVar[str] = "weighs models on validation data"
     validation: ClassVar[float] = 0.2
 
     def __post_init__(self) -> None:

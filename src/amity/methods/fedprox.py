@@ -30,6 +30,7 @@ class FedProx:
     weighting: Literal["samples", "uniform"] = option("samples", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("adam", 1e-3)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
@@ -56,6 +57,9 @@ class FedProx:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return self._average.upload_kinds(task, fed, down)
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self._average.aggregate(server, who, uploads, round)

@@ -43,6 +43,7 @@ class FedRep:
     weighting: Literal["samples", "uniform"] = option("samples", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("sgd", 0.01, momentum=0.5, batch=10)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
@@ -69,6 +70,10 @@ class FedRep:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return kinds_like(down.shared)  # a body comes back for each that was sent
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        trained = (epochs if asked == "same" else asked for asked in (self.head_epochs, self.body_epochs))
+        return sum(trained) * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return FedAvg(self.weighting).aggregate(server, who, uploads, round)

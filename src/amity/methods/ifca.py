@@ -47,6 +47,7 @@ class IFCA:
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("sgd", 0.1)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+    other_use: ClassVar[str] = "chooses a cluster by the losses of its examples"
 
     def __post_init__(self) -> None:
         check(self)

@@ -50,6 +50,7 @@ class L2GD:
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.1)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
+    other_use: ClassVar[str] = "leaves it to coins how many gradients it takes"
 
     def __post_init__(self) -> None:
         check(self)

@@ -40,6 +40,7 @@ class MRMTL:
     weighting: Literal["uniform", "samples"] = option("uniform", "weights of the mean: all equal, or n_i")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params",)
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.01, batch=32)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
@@ -70,6 +71,9 @@ class MRMTL:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return {"params": Kind((task.size,), task.dtype)}
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         sizes = server["sizes"][who].double()

@@ -51,6 +51,7 @@ class PFedMe:
     weighting: Literal["samples", "uniform"] = option("uniform", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.09, batch=20)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
@@ -97,6 +98,9 @@ class PFedMe:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return self._average.upload_kinds(task, fed, down)
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return self.inner_steps * self.steps * epochs if batches else 0
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         mean = self._average.aggregate(server, who, uploads, round)

@@ -52,6 +52,7 @@ class PSGD:
     weighting: Literal["uniform", "samples"] = option("uniform", "weights of the mean: all equal, or n_i")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.01)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
@@ -91,6 +92,9 @@ class PSGD:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return kinds_like(down.shared)  # a shared part comes back for each that was sent
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return self.objective.gradients_per_batch * epochs * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return FedAvg(self.weighting).aggregate(server, who, uploads, round)

@@ -58,6 +58,10 @@ class Objective(Protocol):
     def attraction(self) -> float:
         """lambda, or 0 where the parts are not pulled together."""
 
+    @property
+    def gradients_per_batch(self) -> int:
+        """How many gradients a step takes."""
+
     def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
         """The first shared and own part."""
 
@@ -81,6 +85,7 @@ class Share:
     names: str = option("", "split=names: what is shared, as beginnings of parameter names: conv1,conv2")
 
     attraction: ClassVar[float] = 0.0
+    gradients_per_batch: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check(self)
@@ -125,6 +130,7 @@ class Share:
 @dataclass(frozen=True)
 class Residual:
     attraction: ClassVar[float] = 0.0
+    gradients_per_batch: ClassVar[int] = 1
 
     def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
         return _bare(first), {**first, "params": torch.zeros_like(first["params"])}
@@ -143,6 +149,8 @@ class Mixture:
     attraction: float = option(
         1.0, "pull between the shared and the personal model", symbol="lambda", at_least=0, search="0.01:10:log"
     )
+
+    gradients_per_batch: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check(self)
@@ -168,6 +176,10 @@ class Moreau:
 
     def __post_init__(self) -> None:
         check(self)
+
+    @property
+    def gradients_per_batch(self) -> int:
+        return self.inner_steps
 
     def parts(self, task: Task, first: Model) -> tuple[Model, Model]:
         return _bare(first), first
@@ -195,6 +207,7 @@ class Mixed:
     phi: float | Literal["inf"] = option("inf", "weight of the shared model's own loss", symbol="Phi", above=0)
 
     attraction: ClassVar[float] = 0.0
+    gradients_per_batch: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check(self)
@@ -219,6 +232,8 @@ class Pair:
         1.0, "pull between the shared and the personal model", symbol="lambda", at_least=0, search="0.01:10:log"
     )
     phi: float | Literal["inf"] = option("inf", "weight of the shared model's own loss", symbol="Phi", above=0)
+
+    gradients_per_batch: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check(self)

@@ -39,6 +39,7 @@ class Scaffold:
     eval_model: Literal["local", "global"] = option("local", "what is evaluated: y_i, or x", symbol="y_i, x")
 
     paired: ClassVar[tuple[str, ...]] = ("control",)
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers", "control")
     solver: ClassVar[Solver] = Solver("sgd", 1e-2, batch=100)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
 
@@ -77,6 +78,9 @@ class Scaffold:
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         first = task.initial(fed)
         return kinds_like({**first, "control": first["params"]})
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         mean = weighted_mean(model_of(uploads), torch.ones(len(who)))

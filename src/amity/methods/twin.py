@@ -91,6 +91,7 @@ class Twin:
     paired: ClassVar[tuple[str, ...]] = ()
     solver: ClassVar[Solver] = Solver("adam", 1e-3)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+    other_use: ClassVar[str] = "chooses models by examples that it leaves out of training"
 
     def __post_init__(self) -> None:
         check(self)

@@ -41,6 +41,7 @@ class VRLSGD:
     eval_model: Literal["local", "global"] = option("local", "what is evaluated: y_i, or x", symbol="y_i, x")
 
     paired: ClassVar[tuple[str, ...]] = ("delta", "sent", "length")
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     solver: ClassVar[Solver] = Solver("sgd", 5e-3, batch=32)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
 
@@ -96,6 +97,9 @@ class VRLSGD:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds:
         return {**kinds_like(task.initial(fed)), "steps": Kind((), torch.int64, least=0)}
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return epochs * batches
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         mean = weighted_mean(model_of(uploads), torch.ones(len(who)))

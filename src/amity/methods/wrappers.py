@@ -16,7 +16,21 @@ from typing import ClassVar, Literal
 from torch import Generator, Tensor
 
 from amity.config.options import check, option
-from amity.contract import Download, Federation, Grows, Kinds, Method, Model, Solver, State, Turn, declared, model_of
+from amity.contract import (
+    Download,
+    Federation,
+    Grows,
+    Kinds,
+    Method,
+    Model,
+    Solver,
+    State,
+    Turn,
+    averaged_keys,
+    declared,
+    gradients_of,
+    model_of,
+)
 from amity.learn.task import Task
 from amity.learn.train import train
 
@@ -28,6 +42,7 @@ class FineTuned:
     ft_lr: float | Literal["same"] = option("same", "rate of fine-tuning; decays as lr does", above=0)
 
     evaluates: ClassVar[Literal["held", "server"]] = "server"
+    other_use: ClassVar[str] = "fine-tunes a model on its examples for every evaluation"
 
     def __post_init__(self) -> None:
         check(self)
@@ -35,6 +50,10 @@ class FineTuned:
     @property
     def paired(self) -> tuple[str, ...]:
         return self.base.paired
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        return averaged_keys(self.base)
 
     @property
     def solver(self) -> Solver:
@@ -88,6 +107,10 @@ class LocalCopy:
         return self.base.paired
 
     @property
+    def averaged(self) -> tuple[str, ...]:
+        return averaged_keys(self.base)
+
+    @property
     def solver(self) -> Solver:
         return self.base.solver
 
@@ -110,6 +133,9 @@ class LocalCopy:
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds | None:
         return declared(self.base, task, fed, down)
+
+    def gradients(self, epochs: int, batches: int) -> int:
+        return gradients_of(self.base, epochs, batches)
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
         return self.base.aggregate(server, who, uploads, round)

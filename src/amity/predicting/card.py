@@ -19,6 +19,7 @@ from amity.data.schema.columns import listed
 from amity.errors import InputError
 from amity.learn.metrics import TITLES, UNITS
 from amity.predicting.interval import normal, wilson
+from amity.predicting.markdown import code, plain
 from amity.predicting.neighbours import ALONE, REFERENCES, references, told_by
 from amity.predicting.table import schema_in
 from amity.record import Record, file_names
@@ -63,7 +64,7 @@ def card_of(record: Record, silo: str, beside: Mapping[str, Record], verdicts: M
     """
     facts = record.model_facts(silo)
     parts = [
-        f"# Model card: {silo}",
+        f"# Model card: {plain(silo)}",
         _about(record, facts),
         "## The data\n\n" + _data(record, silo, facts),
         "## How good it is\n\n" + _quality(record, silo),
@@ -77,16 +78,16 @@ def card_of(record: Record, silo: str, beside: Mapping[str, Record], verdicts: M
 
 def _about(record: Record, facts: ModelFacts) -> str:
     labels = facts["labels"]
-    says = "a quantity" if labels is None else f"one of {len(labels)} classes: {listed(labels, SHOWN)}"
+    says = "a quantity" if labels is None else f"one of {len(labels)} classes: {plain(listed(labels, SHOWN))}"
     kind = "a model of your own" if facts.get("own") else "the model"
     alone = facts["method"] == ALONE
     others = len(record.silos) - 1
     how = "trained by this silo alone" if alone else f"trained together with {others} other silo{'s' * (others != 1)}"
     chosen = record.results.get("chosen_by") or "last round"
     return (
-        f"The personal model of the silo **{facts['silo']}**, {how}, by the method `{facts['method']}`. It is {kind} "
-        f"`{facts['model']}`, takes examples of shape {tuple(facts['shape'])} and says {says}. It is that of round "
-        f"{facts['round']} of {len(record.lines)} (chosen by: {chosen})."
+        f"The personal model of the silo **{plain(facts['silo'])}**, {how}, by the method `{facts['method']}`. It is "
+        f"{kind} {code(facts['model'])}, takes examples of shape {tuple(facts['shape'])} and says {says}. It is that "
+        f"of round {facts['round']} of {len(record.lines)} (chosen by: {chosen})."
     )
 
 
@@ -97,14 +98,14 @@ def _data(record: Record, silo: str, facts: ModelFacts) -> str:
         lines += _sizes(held, facts)
     features = facts["features"]
     if features is not None:
-        label = f"; the label is `{facts['label']}`" if facts.get("label") else ""
+        label = f"; the label is {code(name)}" if (name := facts.get("label")) else ""
         schema = schema_in(facts)
         named = features if schema is None else [column.name for column in schema.used]
         coded = "" if len(named) == len(features) else " made from the columns"
-        lines.append(f"- {len(features)} features{coded or ':'} {listed(named, SHOWN)}{label}")
+        lines.append(f"- {len(features)} features{coded or ':'} {plain(listed(named, SHOWN))}{label}")
     if facts["pixels"] and len(facts["shape"]) == 3:
         lines.append("- pixels 0 to 255 are scaled to -1 to 1")
-    lines.append(f"- data `{record.facts['data']}`, dealt by `{record.facts['setting']}`")
+    lines.append(f"- data {code(record.facts['data'])}, dealt by {code(record.facts['setting'])}")
     return "\n".join(lines)
 
 
@@ -115,7 +116,7 @@ def _sizes(held: Holding, facts: ModelFacts) -> list[str]:
         if counts is not None:
             by_class = facts["labels"] is not None and 1 < len(counts) <= SHOWN
             pairs = zip(facts["labels"] or (), counts, strict=False)
-            each = f" ({', '.join(f'{label}: {count}' for label, count in pairs)})" if by_class else ""
+            each = f" ({', '.join(f'{plain(label)}: {count}' for label, count in pairs)})" if by_class else ""
             lines.append(f"- {sum(counts)} {name} examples{each}")
     return lines
 
@@ -195,8 +196,8 @@ def _score(record: Record, silo: str) -> float | None:
 
 def _limits(record: Record, silo: str) -> str:
     lines = [
-        f"- For examples that are not like those of {silo}: other columns or devices, another population or time. It "
-        "is fitted to one silo, and another silo's model may be better elsewhere.",
+        f"- For examples that are not like those of {plain(silo)}: other columns or devices, another population or "
+        "time. It is fitted to one silo, and another silo's model may be better elsewhere.",
         "- As the only ground of a decision about a person. Its errors were counted on held-out examples of the same "
         "silo, not in use.",
     ]

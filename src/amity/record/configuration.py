@@ -49,6 +49,11 @@ def refuse_other_config(path: Path, before: Config, now: Config) -> None:
             raise InputError(f"{path} has {key} = {was}, got {got}: resume with the same value")
     if new["rounds"] < old.get("rounds", 0):
         raise InputError(f"{path} was started for {old['rounds']} rounds, got {new['rounds']}: rounds may only grow")
+    if new["rounds"] > old.get("rounds", 0) and new.get("dp_epsilon", "none") != "none":
+        raise InputError(
+            f"{path} has spent dp_epsilon {new['dp_epsilon']:g} on {old['rounds']} rounds, got {new['rounds']}: "
+            "its privacy is used up, begin another run"
+        )
 
 
 def _later(keys: Iterable[str], new: Mapping[str, Any]) -> Config:

@@ -17,6 +17,7 @@ null in a file. Further keys are allowed everywhere, so that older versions can 
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from amity.record.privacy_contents import PrivacyFacts, SpentPrivacy
 from amity.worth.contents import WorthView
 
 Config = dict[str, Any]
@@ -143,6 +144,8 @@ class Line(Scored):
     warnings: list[str]
     holds: NotRequired[dict[str, str]]  # silo -> the model that it chose to hold
     ending: NotRequired[bool]  # whether it is the round after the last, in which every silo goes on alone
+    spent: NotRequired[dict[str, SpentPrivacy]]  # silo -> its noisy gradients, under differential privacy
+    epsilon: NotRequired[dict[str, float]]  # silo -> what it has spent in all rounds so far
 
 
 class CloudScores(TypedDict):
@@ -186,6 +189,7 @@ class Summary(Subject):
     bytes_eval: int
     bytes_spared: NotRequired[int]
     block_score: float | None
+    privacy: NotRequired[PrivacyFacts]  # in runs with differential privacy
 
 
 class ModelFacts(TypedDict):

@@ -38,6 +38,8 @@ def line_of(round: Round, silos: Sequence[str], main: MainScore) -> Line:
     }
     if round.bytes_spared:
         line["bytes_spared"] = round.bytes_spared
+    if round.spent is not None:
+        line["spent"] = {silos[i]: {**use._asdict(), "delta": delta} for i, (use, delta) in round.spent.items()}  # type: ignore[typeddict-item]
     if round.holds is not None:
         line["holds"] = dict(zip(silos, round.holds, strict=True))
     if round.ending:  # and the model has learnt from all examples, those that were held out too

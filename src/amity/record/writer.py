@@ -45,6 +45,7 @@ from amity.record.events import EventLog
 from amity.record.files import Array, append, load_json, replace, sync, to_json, written_to
 from amity.record.lock import Lock
 from amity.record.outputs import save_model_facts, save_models, save_predictions, save_weights
+from amity.record.privacy import epsilons, privacy_facts
 from amity.record.reader import read
 from amity.record.resuming import resumption, rewind
 from amity.record.round_line import left_out, line_of
@@ -145,6 +146,8 @@ class Recorder:
         line = line_of(round, self.silos, score_of(self.facts))
         if not evaluated(self.lines):  # it is the same in every round, and said once
             line["warnings"] += left_out(round, self.silos, score_of(self.facts))
+        if "spent" in line:
+            line["epsilon"] = epsilons([*self.lines, line])
         recent = [*self.lines[1 - statistics.SEVERAL :], line]
         trouble = statistics.attention_trouble([r["collaborators"] for r in recent], [len(r["epochs"]) for r in recent])
         if trouble is not None:
@@ -284,6 +287,8 @@ class Recorder:
         save_predictions(self.path, self._files, self._right["delivered"], self._right["last"], outcomes or {})
         clouds = None if not cloud_scores else [cloud_scores.get(silo) for silo in self.silos]
         summary = summarise(self.facts, self.lines, latest(weights), self.seconds, clouds)
+        if "spent" in self.lines[-1]:
+            summary["privacy"] = privacy_facts(self.lines, self.silos)
         replace(self.path / SUMMARY, to_json(summary, indent=1))
         sync(self.path)
         return summary

@@ -19,7 +19,10 @@ WORST = 5
 def verdict_table(worth: WorthView) -> RenderableType:
     """Return the answer of one method, with a row for each silo, or for those that it serves worst."""
     rows = shown(worth)
-    texts = [Text(worth["words"], style="bold"), Text(worth["chance"]), Text(worth.get("choice", ""))]
+    texts = [Text(worth["words"], style="bold"), Text(worth["chance"])]
+    if "recovered" in worth:  # where the data were also trained on in one place
+        texts.append(Text(f"{worth['method']}: {worth['recovered']['words']}."))
+    texts.append(Text(worth.get("choice", "")))
     left_out = len(worth["silos"]) - len(rows)
     if left_out:
         texts.append(Text(f"The {len(rows)} silos that {worth['method']} serves worst; the report has all of them."))

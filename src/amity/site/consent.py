@@ -11,6 +11,7 @@ from amity.federation.approvals import offer, read_approvals, settle
 from amity.federation.policy import Decision, decide
 from amity.federation.run_contract import RunContract
 from amity.federation.signed import Contract, Signed, to_json, verify
+from amity.learn.accounting import require_opacus
 from amity.site import agreement
 from amity.site.config import Site
 
@@ -48,10 +49,7 @@ def opened(site: Site, run: str, document: str, root: bytes) -> Signed[Contract]
 def _check_kept(contract: Contract) -> None:
     """Refuse what a contract promises and nobody here would keep."""
     if isinstance(contract, RunContract) and contract.privacy:
-        raise InputError(
-            f"a silo of this version knows no privacy options, the contract of run {contract.name!r} promises "
-            f"{', '.join(contract.privacy)}: make it anew without"
-        )
+        require_opacus()
     here = version("amity")
     if here.split(".")[:2] != contract.amity.split(".")[:2]:
         raise InputError(

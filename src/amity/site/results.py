@@ -103,7 +103,8 @@ def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) 
     method: Method = Separate()
     if isinstance(plan.method, Ended):
         method = with_ending(method, plan.method.rounds, plan.method.epochs, "auto", False)
-    own = plan._replace(method=method, rule=replace(plan.rule, participation=1.0, drop=0.0))
+    rule = replace(plan.rule, participation=1.0, drop=0.0)
+    own = plan._replace(method=method, rule=rule, privacy=None)  # of a model that stays here nobody is told anything
     side = KeptSilo(own, client, silo, folder)
     try:
         if side.pending is not None:

@@ -272,7 +272,7 @@ def _copies(plan: Plan, silos: Sequence[Silo], engine: str) -> int:
 def _stacked(plan: Plan, engine: str) -> bool:
     """Whether clients advance together, if their method allows it."""
     small = engine == "auto" and plan.task.size <= LARGEST and plan.fed.clients > 1
-    return (small or engine == "stacked") and isinstance(dense_of(plan.task), Dense)
+    return plan.privacy is None and (small or engine == "stacked") and isinstance(dense_of(plan.task), Dense)
 
 
 def _advice(needs: Needs, free: int, in_files: bool) -> str:

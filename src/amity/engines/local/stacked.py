@@ -50,7 +50,8 @@ def carrier_of(
     folder: Path | None = None,
 ) -> Threads:
     """The carrier that an engine means for this plan; `auto` stacks two or more silos with a small dense model."""
-    if engine == "loop" or (engine == "auto" and (len(silos) < 2 or plan.task.size > LARGEST)):
+    alone = plan.privacy is not None  # every silo has noise of its own, from its own secret
+    if engine == "loop" or alone or (engine == "auto" and (len(silos) < 2 or plan.task.size > LARGEST)):
         return Threads(plan, silos, workers, folder)
     dense = dense_of(plan.task)
     if isinstance(dense, Dense):

@@ -176,11 +176,15 @@
     );
   }
 
-  const uses = (view) => [
-    view.notes,
-    view.silos,
-    view.classes,
-    view.runs.map((run) => [run.name, run.seed, run.config, run.facts, run.command]),
-  ];
+  /** A live page may have nothing on record yet: then there is no such part. */
+  const uses = (view) =>
+    view.runs.length || view.silos.length || view.notes.length
+      ? [
+          view.notes,
+          view.silos,
+          view.classes,
+          view.runs.map((run) => [run.name, run.seed, run.config, run.facts, run.command]),
+        ]
+      : null;
   amity.part({ id: "setup", title: "What exactly was run?", show, uses });
 })(window.amity);
