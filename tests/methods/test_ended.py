@@ -34,26 +34,7 @@ def run(method: str, silos: Any = None, **options: Any) -> Any:
     return amity.run(amity.Run(method, model="mlr", **{"engine": "loop", **LIKE, **options}), silos or federation())
 
 
-BUILT_IN = [name for name in METHODS if not METHODS[name].package]
-QUICK = (
-    "separate",
-    "pooled",
-    "fedavg",
-    "fedavg-ft",
-    "fedamp",
-    "pfedatt",
-    "apple",
-    "scaffold",
-    "ditto",
-    "accord",
-    "twin",
-)
-"""An ending goes around a method without looking into it: some of each kind here, and all in the slow tests."""
-
-
-@pytest.mark.parametrize(
-    "method", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BUILT_IN]
-)
+@pytest.mark.parametrize("method", [name for name in METHODS if not METHODS[name].package])
 def test_before_its_ending_a_run_is_the_one_without_it(method: str) -> None:
     before, after = run(method, ending="none"), run(method, ending="auto")
     assert len(before.lines) == 2 and len(after.lines) == 3
