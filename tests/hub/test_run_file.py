@@ -47,7 +47,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
     assert contract.invited == MEMBERS and contract.policy == "wait" and contract.quorum == 3
     assert contract.limits == Limits() and contract.wire == "float32" and contract.consortium == "north"
     assert contract.data == DataForm((4,), ("0", "1", "2"))
-    assert contract.options == Run("fedamp", model="mlp", ending="none", safe=True)
+    assert contract.options == Run("fedamp", model="mlp", ending="none", safe=True, robust="norm")
     assert contract.least_rounds == contract.options.rounds
 
 
@@ -63,6 +63,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         "data": {"features": ["age", "pulse"], "labels": "quantities"},
         "run": {
             **{"method": "fedamp", "rounds": 7, "epochs": 2, "seed": 5, "model": "mlr", "ending": 4, "safe": False},
+            "robust": "off",
             "set": {"sigma": 50.0},
         },
     }
@@ -122,6 +123,8 @@ def test_every_option_is_either_taken_or_refused_with_a_reason(tmp_path: Path) -
         "val_fraction": 0.1,
         "ending": "auto",
         "safe": True,
+        "robust": "median",
+        "min_mix": 2,
         "metric": "balanced",
         "class_weights": "balanced",
         "evaluate_every": 2,

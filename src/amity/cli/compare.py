@@ -51,7 +51,7 @@ def compare_command(
     Every silo also trains alone (`separate`), so that the report can say for whom joining is worth it.
 
     --set key=value goes to every method that knows the key; --set METHOD.key=value to one, also for its lr,
-    lr_decay, optimizer, momentum, batch, epochs and ending.
+    lr_decay, optimizer, momentum, batch, epochs, ending and robust.
     """
     from amity.resolve import fair_references
 

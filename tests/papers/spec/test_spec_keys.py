@@ -49,6 +49,7 @@ OTHER: Mapping[str, Any] = {
     "ending": 7,
     "safe": True,
     "robust": "norm",
+    "min_mix": 3,
     "class_weights": "balanced",
     "labels": "classes",
     "label": "ill",
