@@ -21,7 +21,7 @@ USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-federation test check bench mutate docs site
+.PHONY: help setup demo demo-federation test check bench mutate sbom audit hashes docs site
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ demo-federation: setup  ## a server and three silos as processes on this machine
 # Tests that start a Ray cluster run by themselves, uncounted: Ray and slipcover in one process end it. So do those in a
 # browser, whose event loop would be in the way of others. These two run at the same time, the second silently until it
 # is done, and from files that speak of them: to look through all ten thousand tests takes twenty seconds each time.
+# Compiled files are kept, also where the environment asks for none: rewriting all tests takes each worker twelve seconds,
+# and each of the processes that tests start would compile the package anew.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: setup  ## run the fast test suite and count the lines it reaches (long reference runs: .venv/bin/pytest -m slow)
 	OMP_NUM_THREADS=1 $(BIN)/python -m slipcover --source src/amity --json --out $(COVERED) \
 	    -m pytest -n 2 --dist loadgroup -m "not slow and not ray and not browser"
@@ -84,10 +87,24 @@ mutate: setup  ## break the method code in small ways and see whether the tests 
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[mutate]'
 	$(BIN)/python benchmarks/mutate.py
 
+# These two need tools of their own, which are installed when first asked for.
+sbom: setup  ## write sbom.json: the bill of materials of Amity with every extra (CycloneDX)
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[supply]'
+	@$(BIN)/python deploy/supply.py sbom.json
+
+audit: setup  ## look the pinned versions up among known weaknesses (needs a network)
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[supply]'
+	$(BIN)/pip-audit --strict --disable-pip --no-deps -r constraints.txt
+
+hashes: setup  ## write requirements.lock: every file that this machine would install, by its hash
+	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .pip-report.json -c constraints.txt '.[all]'
+	@$(BIN)/python deploy/supply.py --hashes .pip-report.json requirements.lock && rm -f .pip-report.json
+
 docs: setup  ## rewrite the pages that are made from the code, from what was measured and from recorded results
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/performance.py
 	$(BIN)/python docs/reproduce.py
+	$(BIN)/python deploy/supply.py --licences docs/licences.md
 
 site: setup  ## the documentation as a site, to be read without a network: site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

@@ -69,6 +69,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def out_of_sight() -> Iterator[None]:
+    """Do the same with what the tests of a file leave behind: libraries that were loaded, caches, reports.
+
+    They stay as well, and in the middle of the suite a look at all tensors would take half a second for them alone.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator["Browser"]:
     """One browser for all tests that look at pages.

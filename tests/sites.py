@@ -94,8 +94,12 @@ def approved(folder: Path, contract: Contract) -> Path:
 class Workers:
     """Workers as child processes, in the order of their folders. Used as a context: leaving it ends them."""
 
-    def __init__(self, folders: Sequence[Path], *, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folders: Sequence[Path], *, env: Mapping[str, str] | None = None, program: str | None = None
+    ) -> None:
+        """`program`: what each process runs, where it is not the worker as it is."""
         self.folders = list(folders)
+        self._command = [sys.executable, *(["-m", "amity.site.worker"] if program is None else ["-c", program])]
         self.children: dict[int, subprocess.Popen[bytes]] = {}
         self._env = dict(env or {})
 
@@ -112,9 +116,8 @@ class Workers:
 
     def start(self, client: int) -> None:
         env = {**os.environ, **self._env, "AMITY_SITE": str(self.folders[client])}
-        command = [sys.executable, "-m", "amity.site.worker"]
         pipe = subprocess.PIPE
-        self.children[client] = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=env)
+        self.children[client] = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, env=env)
 
     def kill(self, client: int) -> None:
         child = self.children.pop(client)

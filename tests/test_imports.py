@@ -87,6 +87,7 @@ SERVER_SIDE = {
     "federation/distant.py",
     "federation/stored_server.py",
     "federation/admission.py",
+    "federation/robust.py",
     "federation/resume.py",
     "federation/course.py",
 }

@@ -82,6 +82,15 @@ class DeclaresUploads(Protocol):
 
 
 @runtime_checkable
+class Averages(Protocol):
+    """A method whose server uses uploaded models only in their mean, so that another mean can take its place."""
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """The keys of uploads of which this is true; none where a method that is wrapped has none."""
+
+
+@runtime_checkable
 class Grows(Protocol):
     """A method whose states need more than the general rule when silos join."""
 

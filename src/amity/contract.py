@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 import torch
 from torch import Generator, Tensor
 
+from amity.abilities import Averages as Averages
 from amity.abilities import ChoosesLast as ChoosesLast
 from amity.abilities import Choosing as Choosing  # what only some methods have
 from amity.abilities import Clouded as Clouded
@@ -90,6 +91,7 @@ class Federation(NamedTuple):
     groups: Tensor | None  # [m] int64: oracle groups; simulation only
     rounds: int
     seed: int
+    least_mix: int = 1  # no silo makes up more than one part in so many of what others are sent
 
     @property
     def clients(self) -> int:
@@ -238,6 +240,11 @@ def kinds_like(state: State) -> dict[str, Kind]:
 def declared(method: Method, task: Task, fed: Federation, down: Download) -> Kinds | None:
     """What the method says about uploads in answer to this download, if it says it."""
     return method.upload_kinds(task, fed, down) if isinstance(method, DeclaresUploads) else None
+
+
+def averaged_keys(method: Method) -> tuple[str, ...]:
+    """The keys of uploads that the method's server uses only in their mean."""
+    return method.averaged if isinstance(method, Averages) else ()
 
 
 def gradients_of(method: Method, epochs: int, batches: int) -> int:

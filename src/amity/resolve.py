@@ -21,8 +21,9 @@ from torch import Tensor, nn
 
 from amity import methods, models
 from amity.config.references import ALONE, REFERENCES
+from amity.config.robust import MEANS
 from amity.config.run import Run
-from amity.contract import InputError, Method, Particular, ProposesEnding, Solver, Validating
+from amity.contract import InputError, Method, Particular, ProposesEnding, Solver, Validating, averaged_keys
 from amity.federation.plan import Member, Plan, federation_of
 from amity.learn.task import Task
 from amity.methods.ended import Length, with_ending
@@ -55,7 +56,12 @@ def resolve(
     solver = solver_of(run, label, built, [member.size for member in roster])
     if isinstance(built, Particular):
         built.accept(solver)
+    if run.robust in MEANS and label not in REFERENCES and not averaged_keys(built):
+        raise InputError(
+            f"robust {run.robust} needs a method whose server averages models, got {label}: take norm, for every method"
+        )
     share = 1.0 if run.participation == "auto" else run.participation
+    _check_mix(run, label, len(roster))
     if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
         roster, share = _pooled(run, share, roster), 1.0
     _check_batches(task, roster, solver)
@@ -75,8 +81,9 @@ def resolve(
         dp_clip=run.dp_clip if run.privacy is None else run.privacy.clip,
         settings=methods.settings_of(built),
     )
-    fed = federation_of(roster, resolved.all_rounds, run.seed)
-    plan = Plan(with_its_ending(run, built), task, fed, solver, resolved.who, privacy=run.privacy)
+    fed = federation_of(roster, resolved.all_rounds, run.seed, run.min_mix)
+    ended = with_its_ending(run, built)
+    plan = Plan(ended, task, fed, solver, resolved.who, robust=run.robust, privacy=run.privacy)
     check_private(resolved, plan)
     return Resolved(resolved, plan)
 
@@ -104,6 +111,7 @@ def alone_of(run: Run, method: Method | None = None) -> Run:
         drop=0.0,
         ending=ending,
         safe=False,
+        robust="off",
         dp_noise="none",  # nothing leaves a silo that is alone
         dp_epsilon="none",
         dp_clip="auto",
@@ -175,6 +183,19 @@ def solver_of(run: Run, name: str, method: Method, sizes: Sequence[int]) -> Solv
         decay=run.lr_decay,
         batch=min(own.batch, third) if run.batch == "auto" else run.batch,
     )
+
+
+def _check_mix(run: Run, name: str, clients: int) -> None:
+    """Refuse a run that cannot mix as many silos' models as it is asked to."""
+    if run.min_mix == 1 or name in REFERENCES:
+        return
+    if name in methods.METHODS and methods.METHODS[name].hands_on:
+        raise InputError(
+            f"min_mix needs a method that mixes models at the server, got {name}, which hands them on as they are: "
+            "choose another method, or leave min_mix at 1"
+        )
+    if run.min_mix >= clients:
+        raise InputError(f"min_mix {run.min_mix} needs as many other silos, there are {clients - 1}: choose less")
 
 
 def _agreed(roster: Sequence[Member]) -> tuple[tuple[int, ...], int]:

@@ -100,8 +100,19 @@ def both(method: Any, **options: Any) -> tuple[list[Seen], list[Seen]]:
 # Equal to the loop
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("sizes", SILOS)
+@pytest.mark.parametrize(
+    ("sizes", "dtype"),
+    [
+        ("equal", torch.float64),
+        ("unequal", torch.float32),
+        ("epochs", torch.float64),
+        # So every method has had every kind of silos, and both types; the other pairs are for the slow tests.
+        pytest.param("equal", torch.float32, marks=pytest.mark.slow),
+        pytest.param("unequal", torch.float64, marks=pytest.mark.slow),
+        pytest.param("epochs", torch.float32, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("name", METHODS)
 def test_stacked_equals_loop(name: str, sizes: str, dtype: torch.dtype) -> None:
     at, rule = SILOS[sizes]

@@ -175,7 +175,9 @@ def test_the_table_of_a_silo_toml() -> None:
         "most_epsilon": 4,
     }
     assert table.keys() == {field.name for field in fields(SiloPolicy)}
-    assert policy_of(table) == SiloPolicy(("fedamp",), 100, 5, 3, 2, 0.5, "any", ("float32",), "standing", "never", 10, 4)
+    assert policy_of(table) == SiloPolicy(
+        ("fedamp",), 100, 5, 3, 2, 0.5, "any", ("float32",), "standing", "never", 10, 4
+    )
 
 
 def test_summaries_are_a_matter_of_their_own() -> None:

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from networks import trial_of
+from networks import check_equal, trial_of
 
+from amity.config.participation import Participation
+from amity.contract import Federation
+from amity.federation import server as server_side
 from amity.federation.encoding import decode, encode
 from amity.federation.messages import (
     Answer,
@@ -24,6 +27,7 @@ from amity.federation.messages import (
     Train,
     Upload,
 )
+from amity.federation.participation import Lot, draw
 
 AWAY = "silo-02"
 TWO_OF_THREE = {"policy": "quorum", "quorum": 2}
@@ -59,9 +63,17 @@ LIES = {
 }
 
 
+def without_its_upload(rule: Participation, fed: Federation, round: int, left: frozenset[int]) -> Lot:
+    """Lose the upload of silo-01 in round 2, and nothing else."""
+    lot = draw(rule, fed, round, left)
+    return lot._replace(lost=frozenset([1]), dropped={1: "lost"}) if round == 2 else lot
+
+
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("policy", ["wait", "quorum"])
-def test_an_upload_that_is_a_lie_is_refused_and_harms_nobody_else(lie: str, policy: str, tmp_path: Path) -> None:
+def test_an_upload_that_is_a_lie_is_refused_and_harms_nobody_else(
+    lie: str, policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trial = trial_of(tmp_path, "fedavg-local", terms={"policy": policy, "quorum": 2 if policy == "quorum" else 3})
     make, why = LIES[lie]
     with trial.network() as network:
@@ -79,6 +91,11 @@ def test_an_upload_that_is_a_lie_is_refused_and_harms_nobody_else(lie: str, poli
     assert any(event.what == "refused" and event.silo == "silo-01" for event in trial.record.events)
     assert [len(other["took_part"]) for other in trial.record.lines] == [3, 2, 3]
     assert trial.phase == "ended", trial.status["words"]
+    if policy == "quorum":
+        monkeypatch.setattr(server_side, "draw", without_its_upload)
+        wanted = trial.simulated()
+        for name in ("silo-00", AWAY):
+            check_equal(wanted.model(name).state_dict(), trial.model(name), name)
 
 
 @pytest.mark.parametrize("kind", [Hello, Commit, Measure, Keep], ids=lambda kind: kind.__name__)

@@ -32,6 +32,26 @@ def test_three_rounds_by_hand() -> None:
     assert flat(reports[1])[:, 0].tolist() == pytest.approx([7, 11], abs=1e-10)
 
 
+def test_a_path_goes_back_where_held_out_examples_get_worse_by_hand() -> None:
+    # The same two silos, whose held-out examples want w = 6.5. Round 1 judges w^0 and is as above, w = 6. Round 2
+    # judges w^1 = 6, the better one, and is as above, w = 16.56. Round 3: w^2 is worse, so w = 6 again, m = 0 and
+    # b_max = 0.45.
+    # Round 4 judges w^3 = 6, as good as the best, and makes a first step: d = 3, w = 9. Round 5: 9 is worse than 6.
+    one = torch.ones(1, 1, dtype=torch.float64)
+    held_out = Split(2 * one, torch.tensor([13]))
+    at = [
+        own("a", one, torch.tensor([8]))._replace(val=held_out),
+        own("b", one, torch.tensor([16]))._replace(val=held_out),
+    ]
+    method = Accord(attraction=1.0, limit="none", start="own")
+    reports = run(method, on=quadratic(1), at=at, rounds=5, epochs=1, solver=FULL)
+    servers = [report.progress.server for report in reports]
+    assert [server["params"].item() for server in servers] == pytest.approx([6, 16.56, 6, 9, 6], abs=1e-10)
+    assert [server["most"].item() for server in servers] == pytest.approx([0.9, 0.9, 0.45, 0.45, 0.225])
+    last = method.last_download(servers[-1], torch.arange(2), 6, None)  # type: ignore[arg-type]
+    assert last.shared["params"].item() == pytest.approx(6)
+
+
 def test_momentum_that_is_given_by_hand() -> None:
     # As above with b = 1/2 throughout. Round 1: m = 6, w = 6 + 3 = 9. Round 2: d_a = -0.5, d_b = 3.5, d = 1.5, m = 4.5,
     # w = 9 + 1.5 + 2.25 = 12.75.
@@ -41,13 +61,15 @@ def test_momentum_that_is_given_by_hand() -> None:
     assert [report.progress.server["params"].item() for report in reports] == pytest.approx([9, 12.75], abs=1e-10)
 
 
-def test_no_step_is_longer_than_the_median_one() -> None:
+def test_no_step_is_longer_than_so_many_medians() -> None:
     # Steps of length 1, 2 and 10 along the axes, from (1, 1, 1): the last is cut to 2. Sizes 1, 1, 2.
     centre = torch.ones(3, dtype=torch.float64)
     models = centre + torch.diag(torch.tensor([1.0, 2.0, 10.0], dtype=torch.float64))
     found = limited_mean(centre, models, torch.tensor([1, 1, 2]))
     torch.testing.assert_close(found, torch.tensor([0.25, 0.5, 1.0], dtype=torch.float64))
     assert not limited_mean(centre, centre.expand(3, -1), torch.tensor([1, 1, 2])).any()
+    three = limited_mean(centre, models, torch.tensor([1, 1, 2]), 3.0)  # three times 2: the last is cut to 6
+    torch.testing.assert_close(three, torch.tensor([0.25, 0.5, 3.0], dtype=torch.float64))
     none = limited_mean(centre, models, torch.tensor([0, 0, 0]))  # nobody has data: all count alike
     torch.testing.assert_close(none, torch.tensor([1 / 3, 2 / 3, 2 / 3], dtype=torch.float64))
 

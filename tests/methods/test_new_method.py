@@ -1,12 +1,16 @@
 """A method is added by one file and one row of the table: the laws then take it as it is."""
 
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from amity.testing import check_method
 
 METHOD = '''
 """Each client starts halfway between its own model and everybody's mean."""
@@ -64,7 +68,7 @@ METHODS.built_in["halfway"] = Entry("halfway between own and mean", "-", Halfway
 """
 
 
-def laws(folder: Path, method: str, which: str = "halfway") -> subprocess.CompletedProcess[str]:
+def laws(folder: Path, method: str) -> subprocess.CompletedProcess[str]:
     """The laws for one more method, in a process of their own."""
     (folder / "halfway.py").write_text(method)
     (folder / "row.py").write_text(ROW)
@@ -72,7 +76,7 @@ def laws(folder: Path, method: str, which: str = "halfway") -> subprocess.Comple
     paths = [str(folder), os.environ.get("PYTHONPATH", "")]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "row", "-p", "no:cacheprovider", "-p", "no:xdist"]
     return subprocess.run(
-        [*command, str(here / "test_laws.py"), "-k", which],
+        [*command, str(here / "test_laws.py"), "-k", "halfway"],
         cwd=here.parents[1],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         capture_output=True,
@@ -86,13 +90,25 @@ def test_one_file_and_one_row(tmp_path: Path) -> None:
     assert int(re.findall(r"(\d+) passed", done.stdout)[0]) >= 20
 
 
+def built(folder: Path, method: str) -> Any:
+    """The method of this file, in this process: the same laws by themselves, without collecting all tests for them."""
+    file = folder / "halfway.py"
+    file.write_text(method)
+    spec = importlib.util.spec_from_file_location("halfway", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Halfway()
+
+
 @pytest.mark.parametrize("what", ["nothing", "something else"])
 def test_the_laws_want_uploads_declared(what: str, tmp_path: Path) -> None:
     said = "    def upload_kinds(self, task, fed, down):\n        return kinds_like(task.initial(fed))\n"
     assert said in METHOD
     method = METHOD.replace(said, "" if what == "nothing" else said.replace("task.initial(fed)", "{}"))
-    done = laws(tmp_path, method, "halfway and declared")
-    assert done.returncode == 1, done.stdout
+    assert check_method(built(tmp_path, METHOD), laws=["declared_uploads"]).passed == ("declared_uploads",)
+    with pytest.raises(AssertionError, match="breaks the law 'declared_uploads'"):
+        check_method(built(tmp_path, method), laws=["declared_uploads"])
 
 
 def test_the_laws_catch_a_wrong_one(tmp_path: Path) -> None:
@@ -101,5 +117,5 @@ def test_the_laws_catch_a_wrong_one(tmp_path: Path) -> None:
         'lerp_(client["params"], down', "lerp_(down"
     )
     assert wrong != METHOD
-    done = laws(tmp_path, wrong)
-    assert done.returncode == 1, done.stdout
+    with pytest.raises(AssertionError, match="breaks the law 'pure'"):
+        check_method(built(tmp_path, wrong))

@@ -100,3 +100,11 @@ def test_a_page_without_anything_yet(opened: Opener) -> None:
     view["live"]["runs"], view["live"]["feed"] = [], []
     page = opened({**view, "runs": [], "methods": [], "worth": [], "silos": [], "notes": []})
     assert "Nothing has begun yet." in page.inner_text("#live-words")
+
+
+def test_a_run_without_a_record_has_its_silos_counted_and_no_empty_part(opened: Opener) -> None:
+    """A federation that has just begun: its silos are seen, nothing is on record."""
+    view = a_live_view(silos=3)
+    page = opened({**view, "runs": [], "silos": [], "notes": [], "worth": [], "methods": []})
+    assert "3 silos" in page.inner_text(".facts-line")
+    assert page.locator("#setup").count() == 0 and page.locator("#live").count() == 1

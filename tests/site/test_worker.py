@@ -262,7 +262,7 @@ def test_a_state_folder_is_held_by_one_worker(tmp_path: Path) -> None:
     hello = Hello("trial", 0, 0)
     with Workers([folder]) as first:
         assert isinstance(first.ask(0, hello), Failed)  # now it has begun
-        with Workers([folder]) as second:
+        with Workers([folder], program="import amity.site.worker as it; it.PATIENCE = 0.5; it.main()") as second:
             child = second.children[0]
             assert child.wait(timeout=60) == 2 and child.stderr is not None
             assert "another worker of silo north holds" in child.stderr.read().decode()

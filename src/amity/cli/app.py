@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from amity import logs
 from amity.cli import data, federation
@@ -67,12 +70,18 @@ app.command("bench")(bench_command)
 app.add_typer(federation.app, name="federation")
 
 
+@cache
+def command() -> Callable[..., Any]:
+    """All commands with their options; made once in a process, however often it is asked for something."""
+    return get_command(app)
+
+
 def main() -> None:
     """Run the command that was given; every error that Amity raises on purpose is one line on stderr, exit code 2."""
     keep_streams()
     with stopping() as stop:
         try:
-            code = app(standalone_mode=False)
+            code = command()(standalone_mode=False)
             sys.stdout.flush()  # what cannot be written is said now, not by the interpreter when it ends
         except KeyboardInterrupt:
             code = stop.code

@@ -14,6 +14,7 @@ from amity.config.lists import names_of_columns, span_of
 from amity.config.options import check, fields_of, option
 from amity.config.participation import MANY, Participation
 from amity.config.privacy import Bound, Noise, Privacy, privacy_of
+from amity.config.robust import Robust
 from amity.errors import InputError
 from amity.metric import MetricWord
 
@@ -125,6 +126,19 @@ class Run:
     safe: bool = option(
         False,
         "every silo trains alone as well, and delivers that model where it is clearly better on its held-out examples",
+    )
+    robust: Robust = option(
+        "off",
+        "protection against bad silos; norm: refuse uploads that moved much further than the median one, or came "
+        "before; median, trimmed, krum, clip: that, and this mean of models in methods that average",
+        per_method=True,
+    )
+    min_mix: int = option(
+        1,
+        "what a silo is sent mixes models of at least so many others, or of none, so that it can work out no single "
+        "one; 1: as the method says",
+        at_least=1,
+        at_most=MANY,
     )
     metric: MetricWord = option(
         "auto",

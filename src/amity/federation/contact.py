@@ -12,7 +12,7 @@ from amity.federation.events import Event, Listener, What, silent
 from amity.federation.messages import Answer, Failed, Left, Measured, Standing, Upload, absent
 from amity.federation.participation import Lot
 from amity.federation.reports import Settled
-from amity.federation.storage import Shelf
+from amity.federation.robust import Guard
 
 STEPS = 20  # events about evaluation in a round, at most
 
@@ -48,9 +48,9 @@ class Contact:
             pass
 
     def collect(
-        self, messages: Outbox, lot: Lot, admission: Admission, shelf: Shelf
+        self, messages: Outbox, lot: Lot, admission: Admission, shelf: Guard
     ) -> tuple[dict[int, str], dict[int, str]]:
-        """Ask, and put every upload that is admitted on the shelf.
+        """Ask, and put every upload that is admitted on the shelf, which then looks at all of them together.
 
         What comes back is whose was refused, and who is missing, each with the reason.
         """
@@ -65,7 +65,9 @@ class Contact:
             found = admit(admission, clients, answer, messages, lot.lost, shelf)
             refused |= found
             self.tell_trained(messages.round, clients, answer, found, done, len(messages))
-        return refused, missing
+        unlike = shelf.refused()
+        self.tell_about("refused", messages.round, unlike)
+        return refused | unlike, missing
 
     def scores(self, messages: Outbox) -> dict[int, Measured]:
         """What silos say of their models. A silo that says nothing of use has a line of one that is not there."""

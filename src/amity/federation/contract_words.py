@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from amity.config.options import fields_of
+from amity.config.robust import MEANS
 from amity.config.run import Run
 from amity.federation.contract_rules import ELSEWHERE
 from amity.federation.run_contract import Leaves, RunContract, schema_hash
@@ -22,6 +23,7 @@ _TOLD_ABOVE = (
     "participation",
     "ending",
     "safe",
+    "robust",
     "dp_noise",
     "dp_epsilon",
     "dp_clip",
@@ -59,6 +61,7 @@ def _lines(contract: RunContract) -> Iterator[str]:
     yield ""
     yield f"what is done: {run.method}, model {run.model}, {_plural(run.rounds, 'round')}, {_epochs(run)}"
     yield from _ending(run)
+    yield from _protection(run)
     if changed := list(_changed(run)):
         yield f"  not as usual: {', '.join(changed)}"
     yield from _privacy(contract)
@@ -76,6 +79,14 @@ def _ending(run: Run) -> Iterator[str]:
         yield f"  then every silo goes on alone, {length}; nothing of that is sent"
     if run.safe:
         yield "  every silo trains alone as well, and keeps that model if it is clearly better; nothing of that is sent"
+
+
+def _protection(run: Run) -> Iterator[str]:
+    """How the server protects silos against bad uploads."""
+    if run.robust != "off":
+        yield "  an upload that moved much further than those of most silos, or came before, is refused"
+    if run.robust in MEANS:
+        yield f"  models are averaged by the rule {run.robust}, which a few bad silos cannot carry away"
 
 
 def _privacy(contract: RunContract) -> Iterator[str]:

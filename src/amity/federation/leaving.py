@@ -33,6 +33,7 @@ TENSORS: Mapping[str, str] = {
     "scores": "how much each of these models gains on its validation data",
     "wanted": "the numbers of the silos whose models it asks for",
     "cluster": "the number of the model that fits its training data best",
+    "held_out": "the loss, on the examples that it holds out, of the model that it was sent",
 }
 """What the tensors of Amity's own methods are; those of others are told by name."""
 

@@ -10,6 +10,7 @@ import torch
 
 from amity.config.participation import Participation
 from amity.config.privacy import Privacy
+from amity.config.robust import Robust
 from amity.contract import Federation, Method, Silo, Solver
 from amity.learn.streams import key_of
 from amity.learn.task import Task
@@ -24,6 +25,7 @@ class Plan(NamedTuple):
     solver: Solver
     rule: Participation
     run: str = "run"  # its name, which every message carries
+    robust: Robust = "off"  # how the server protects everybody against bad silos
     privacy: Privacy | None = None  # what silos promise about any one example; None: models are made without noise
 
 
@@ -49,12 +51,12 @@ def member_of(silo: Silo, classes: int, data: str = "") -> Member:
     return Member(silo.name, len(train.y), tuple(train.x.shape[1:]), classes, silo.val is not None, silo.group, data)
 
 
-def federation_of(roster: Sequence[Member | Silo], rounds: int, seed: int) -> Federation:
+def federation_of(roster: Sequence[Member | Silo], rounds: int, seed: int, least_mix: int = 1) -> Federation:
     """The public facts of these silos."""
     groups = [one.group for one in roster]
     known = None if None in groups else torch.tensor(groups)
     sizes = torch.tensor([one.size if isinstance(one, Member) else len(one.train.y) for one in roster])
-    return Federation(sizes, torch.tensor([key_of(one.name) for one in roster]), known, rounds, seed)
+    return Federation(sizes, torch.tensor([key_of(one.name) for one in roster]), known, rounds, seed, least_mix)
 
 
 def layout_of(plan: Plan) -> str:

@@ -19,6 +19,7 @@ class Settled(NamedTuple):
 
     round: int
     verdict: Verdict
+    prints: tuple[str, ...] = ()  # of its accepted uploads, to recognise them should they come again (`robust.py`)
 
 
 class Progress(NamedTuple):

@@ -21,11 +21,13 @@ from amity.federation.carrier import Carrier
 from amity.federation.clouds import clouds_of
 from amity.federation.contact import Contact, misplaced
 from amity.federation.events import Event, Listener, silent
+from amity.federation.exposure import least_uploads, warning
 from amity.federation.membership import grow_server, with_member
 from amity.federation.messages import Done, Failed, Left, Measured, Verdict, absent
 from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, verdict_of, weights_of
+from amity.federation.robust import Guard
 from amity.federation.spending import spent_in
 from amity.free_memory import in_one_line
 from amity.learn.streams import stream
@@ -53,8 +55,7 @@ class ServerSide:
         """`start` continues from a saved state. `evaluate_every`: rounds between evaluations; the last round always has
         one. `save` is called with the round so far before any silo is told what became of its upload. `least`: uploads
         that a round needs, of silos that may be missing; with fewer nothing is aggregated."""
-        self.plan = plan
-        self.carrier = carrier
+        self.plan, self.carrier = plan, carrier
         called = [str(client) for client in range(plan.fed.clients)] if names is None else names
         self._contact = Contact(carrier, called, events, frozenset() if start is None else start.left)
         self._every = evaluate_every
@@ -169,9 +170,10 @@ class ServerSide:
         needed = 0 if ending else min(self._least, len(asked))  # nothing depends on who is there
         down = self._download(server, lot.asked, number)
         down_bytes = sent_bytes(down, len(asked))
-        kept, too_large = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
+        kept, told = clouds_of(method, asked, down) if clouds else (None, [])  # now: uploads take their place
+        told += warning(down, asked, self._contact.names)
         watch.lap("download")
-        shelf = carrier.storage.shelf(down, server, asked)
+        shelf = Guard(carrier.storage.shelf(down, server, asked), plan, down, server, self.progress.settled)
         admission = Admission(expected(method, task, fed, solver, down, lot.asked, number))
         behind = self._contact.behind  # and do not know of this round
         away = {client: self._contact.aside.get(client, "it has not come back") for client in asked if client in behind}
@@ -182,14 +184,13 @@ class ServerSide:
         missing |= away
         out = refused.keys() | missing.keys() | lot.lost
         accepted = [place for place, client in enumerate(asked) if client not in out]
-        few = {}
-        if len(accepted) < needed:  # others have left, or were refused
-            few = {asked[at]: f"fewer uploads than the {needed} that a round needs" for at in accepted}
-            accepted = []
+        least = needed if ending else max(needed, least_uploads(fed))
+        words = f"fewer uploads than the {least} that a round needs"  # others have left, or were refused
+        few = {asked[at]: words for at in accepted} if len(accepted) < least else {}
+        accepted = [] if few else accepted
         clients, up_bytes = [asked[place] for place in accepted], 0
         if accepted:
-            uploads = shelf.rows(accepted)
-            up_bytes = nbytes(uploads)
+            up_bytes = nbytes(uploads := shelf.rows(accepted))
             with shelf.aggregating():
                 server = method.aggregate(server, torch.tensor(clients), uploads, number)
             del uploads
@@ -207,8 +208,8 @@ class ServerSide:
             bytes_eval=0,
             seconds=watch.laps,
             weights=weights_of(down, lot.asked, fed.clients),
-            progress=self._progress_after(number, server, verdicts),
-            warnings=[*down.notes, *too_large, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
+            progress=self._progress_after(number, server, verdicts, shelf),
+            warnings=[*down.notes, *told, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
             executed=carrier.executed,
             bytes_spared=messages.spared,
             clouds=kept,
@@ -256,8 +257,8 @@ class ServerSide:
         weights = report.weights if relations is None else relations.double()
         return report._replace(weights=weights, holds=door.holds())
 
-    def _progress_after(self, number: int, server: State, verdicts: Mapping[int, Verdict]) -> Progress:
-        told = {client: Settled(number, verdict) for client, verdict in verdicts.items()}
+    def _progress_after(self, number: int, server: State, verdicts: Mapping[int, Verdict], shelf: Guard) -> Progress:
+        told = {i: Settled(number, verdict, shelf.prints_after(i, verdict)) for i, verdict in verdicts.items()}
         return self.progress._replace(
             round=number,
             server=server,
@@ -287,9 +288,8 @@ class ServerSide:
 
     def _sent_after(self, progress: Progress, who: Sequence[int]) -> Download | None:
         """What silos are sent to evaluate after a round, for methods that ask for it."""
-        if self.plan.method.evaluates != "server":
-            return None
-        return self._download(progress.server, torch.tensor(who), progress.round + 1)
+        asked = self.plan.method.evaluates == "server"
+        return self._download(progress.server, torch.tensor(who), progress.round + 1) if asked else None
 
     def _download(self, server: State, who: Tensor, round: int) -> Download:
         def rng(role: str, key: int) -> Generator:

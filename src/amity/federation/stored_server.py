@@ -40,7 +40,7 @@ class Facts(TypedDict):
     round: int
     clients: int  # that the state is for: newcomers may have joined since
     sha256: str  # of the state's file
-    settled: dict[str, tuple[int, Verdict]]
+    settled: dict[str, tuple[int, Verdict] | tuple[int, Verdict, list[str]]]
     left: list[int]
     kept: list[int]
     took_part: list[int]
@@ -113,7 +113,7 @@ class StoredServer:
             "round": report.round,
             "clients": clients,
             "sha256": _hash(new / STATE),
-            "settled": {str(client): (one.round, one.verdict) for client, one in progress.settled.items()},
+            "settled": {str(client): _told(one) for client, one in progress.settled.items()},
             "left": sorted(progress.left),
             "kept": sorted(progress.kept),
             "took_part": report.took_part,
@@ -163,7 +163,10 @@ class StoredServer:
 def _round(facts: Facts, tensors: State) -> Round:
     """A round so far, as it was saved."""
     weights = tensors.pop(_WEIGHTS, None)
-    settled = {int(client): Settled(*one) for client, one in facts["settled"].items()}
+    settled = {
+        int(client): Settled(round, verdict, tuple(prints[0]) if prints else ())
+        for client, (round, verdict, *prints) in facts["settled"].items()
+    }
     server = {key.removeprefix(_SERVER): value for key, value in tensors.items()}
     return Round(
         round=facts["round"],
@@ -180,6 +183,10 @@ def _round(facts: Facts, tensors: State) -> Round:
         progress=Progress(facts["round"], server, settled, frozenset(facts["left"]), frozenset(facts["kept"])),
         warnings=facts["warnings"],
     )
+
+
+def _told(one: Settled) -> tuple[int, Verdict] | tuple[int, Verdict, list[str]]:
+    return (one.round, one.verdict, list(one.prints)) if one.prints else (one.round, one.verdict)
 
 
 def _members(lines: Sequence[Mapping[str, Any]]) -> tuple[Member, ...]:

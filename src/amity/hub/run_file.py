@@ -237,6 +237,7 @@ class _Reader:
             self._settings(found["method"], table.get("set", {}))
         if len(self.problems) > before:
             return None
+        found.setdefault("robust", "norm")  # nobody loses by another silo's broken upload
         run = Run(**found, settings=dict(table.get("set", {})))
         if "safe" in found or run.method in REFERENCES or run.privacy is not None:  # which no ending goes with
             return run

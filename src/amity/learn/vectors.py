@@ -233,6 +233,18 @@ def mix(weights: Tensor, matrix: Tensor, index: Tensor | None = None, *, out: Te
     return into
 
 
+def by_columns(matrix: Tensor, rule: Callable[[Tensor], Tensor]) -> Tensor:
+    """One number per column: what a rule makes of blocks of columns, [n, b] -> [b], in the matrix' own type.  # [d]"""
+    into = matrix.new_empty(matrix.shape[1])
+
+    def fill(columns: range) -> None:
+        for part, block in _blocks(matrix, None, columns):
+            into[part] = rule(block)
+
+    _in_parts(fill, matrix)
+    return into
+
+
 def largest(weights: Tensor, counts: Tensor, index: Tensor | None = None) -> Tensor:
     """Per row the largest counter among the models that have a weight in it.  # [r, c]"""
     chosen = counts if index is None else counts[index]

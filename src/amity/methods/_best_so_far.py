@@ -63,6 +63,11 @@ def best_so_far(server: State, who: Tensor, uploads: State, round: int) -> State
     return {**_best(server), _LOSSES: losses, _ROUND: torch.tensor(round - 1)}
 
 
+def turned(after: State, round: int) -> bool:
+    """Whether the model that was judged in this round was worse than the best before it: `after` is the state then."""
+    return int(after[_ROUND]) < round - 1
+
+
 def worse(differences: Tensor) -> bool:
     """Whether a model whose losses differ by so much from another's, silo by silo, is the worse one.
 
@@ -79,6 +84,11 @@ def to_go_on_from(server: State, round: int) -> Model:
     """The model that silos go on from in the round after the last."""
     if int(server[_ROUND]) >= round - 2:  # the last that was judged: what came after it may be better still
         return model_of(server)
+    return best_model(server)
+
+
+def best_model(server: State) -> Model:
+    """The best model among those that have been judged."""
     return {key: server[f"best/{key}"] for key in MODEL}
 
 

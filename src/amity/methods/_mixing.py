@@ -18,6 +18,7 @@ from amity.learn.task import Task
 from amity.learn.train import proximal, train
 from amity.learn.vectors import largest, mix, mix_models
 from amity.methods._attention import gradient_step, group_self_weight, largest_step
+from amity.methods._spreading import spread
 
 Rule = Callable[[Tensor, Tensor], Tensor]
 """(similarities of a pool [n, n], its members [n]) -> mixing matrix [n, n]."""
@@ -38,7 +39,8 @@ def first_models(task: Task, fed: Federation, init: Literal["shared", "independe
     else:
         own = [task.initial(fed, client) for client in range(fed.clients)]
         models = {key: torch.stack([model[key] for model in own]) for key in MODEL}
-    facts = {"heard": torch.zeros(fed.clients, dtype=torch.bool), "rounds": torch.tensor(fed.rounds), "keys": fed.keys}
+    facts = {"least_mix": torch.tensor(fed.least_mix)} if fed.least_mix > 1 else {}
+    facts |= {"heard": torch.zeros(fed.clients, dtype=torch.bool), "rounds": torch.tensor(fed.rounds), "keys": fed.keys}
     return {**models, **facts}
 
 
@@ -96,6 +98,8 @@ def send(
 
     `active`: the pool is `who`. `latest`: every client ever heard from, with its last upload; a client that was
     never heard sees the pool and itself, and nobody sees it.
+
+    Where a run asks for it (`--min-mix`), weights are spread so that no mixture shows one silo's model.
     """
     heard = server["heard"].clone()
     if pool == "active":
@@ -117,6 +121,8 @@ def send(
         square[place, seen] = rule(pairs[seen[:, None], seen], members[seen])[-1]
 
     weights = square[at[who]]  # [who, n]
+    if "least_mix" in server:
+        weights = spread(weights, at[who], heard[members], int(server["least_mix"]))
     models = mix_models(weights, model_of(server), index)
     convex = (weights >= 0).all(1)
     if not convex.all() and server["buffers"].shape[1]:

@@ -5,14 +5,14 @@ a personal model that goes on from itself is. A silo cannot know beforehand, so 
 
     g_i = Local(w^{k-1}, F_i)                                                   silos in A_k; uploaded
     v_i ~ argmin F_i(v) + (lambda/2) |v - w^{k-1}|^2, started at v_i            stays at the silo, as in Ditto
-    d_i = g_i - w^{k-1},   c = median of |d_i|                                  server, over A_k
-    d   = sum of p_i d_i min(1, c / |d_i|),   p_i in proportion to n_i          nobody pulls harder than the middle one
-    b   = cosine of d and the d before it, between 0 and 0.9                    how straight the path has been
+    d_i = g_i - w^{k-1},   c = s times the median of |d_i|                      server, over A_k
+    d   = sum of p_i d_i min(1, c / |d_i|),   p_i in proportion to n_i          nobody pulls harder than c
+    b   = cosine of d and the d before it, between 0 and b_max                  how straight the path has been
     m   = b m + d,   w^k = w^{k-1} + d + b m                                    Nesterov's momentum
 
-With g_i a silo uploads one number more, the loss of w^{k-1} on the examples that it holds out. After the last round
-silos are sent the w^k that has done best on those of all of them (`_best_so_far.py`): momentum can carry a small common
-model past its best point.
+With g_i a silo uploads one number more, the loss of w^{k-1} on the examples that it holds out. Where w^{k-1} is worse
+than the best so far on those of all silos (`_best_so_far.py`), momentum has carried it too far: w^k is that best one
+again, m is 0, and b_max, 0.9 at first, is halved. After the last round silos are sent the w^k that has done best.
 
 The model of silo i is w^k, or v_i where the examples that the silo has held out are clearly likelier under it (e times
 as likely). After the last round both go on alone, each to its own end (`ended.py`), and the choice is between those.
@@ -20,7 +20,8 @@ as likely). After the last round both go on alone, each to its own end (`ended.p
 A step of averaging loses most of what a few local epochs have gained in a common direction; momentum gives it back, so
 that twenty rounds reach what plain averaging needs several times as many for. How much momentum a federation bears
 shows in the path itself: on a straight one b is large, on one that turns back it is 0. Limiting |d_i| keeps one silo
-with a huge update, by accident or on purpose, from carrying the others away.
+with a huge update, by accident or on purpose, from carrying the others away. Three medians let a large silo, which has
+trained for many more steps, go its way; one median did not, and cost much where sizes differ.
 
 Limits: with momentum = none, no limit and `start` = common it is FedAvg; with `start` = own and no limit, Ditto with
 weights by size.
@@ -41,10 +42,18 @@ from amity.learn.ending import likelier
 from amity.learn.task import Task
 from amity.learn.train import proximal, train
 from amity.learn.vectors import mix, weighted_mean
-from amity.methods._best_so_far import best_so_far, judged, judged_kind, nothing_judged, to_go_on_from
+from amity.methods._best_so_far import (
+    best_model,
+    best_so_far,
+    judged,
+    judged_kind,
+    nothing_judged,
+    to_go_on_from,
+    turned,
+)
 
 MOST = 0.9
-"""The largest b: beyond, a path overshoots for tens of rounds before it turns."""
+"""The first b_max: beyond, a path overshoots for tens of rounds before it turns."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +69,15 @@ class Accord:
         below=1,
         key="server_momentum",
     )
-    limit: Literal["median", "none"] = option("median", "how far one silo may pull the common model in a round")
+    limit: float | Literal["none"] = option(
+        3.0, "longest step of one silo from the common model, in medians of the round's steps", symbol="s", above=0
+    )
     start: Literal["better", "own", "common"] = option(
         "better", "the model that a silo uses: the better one on its held-out examples, or always the same"
     )
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("adam", 1e-3, batch=16)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
@@ -79,7 +91,14 @@ class Accord:
     def init_server(self, task: Task, fed: Federation) -> State:
         first = task.initial(fed)
         still = torch.zeros_like(first["params"])
-        return {**first, "step": still, "momentum": still, "sizes": fed.sizes, **nothing_judged(first, fed)}
+        return {
+            **first,
+            "step": still,
+            "momentum": still,
+            "most": torch.tensor(MOST, dtype=torch.float64),
+            "sizes": fed.sizes,
+            **nothing_judged(first, fed),
+        }
 
     def init_client(self, task: Task, fed: Federation, client: int) -> State:
         return task.initial(fed)
@@ -98,15 +117,21 @@ class Accord:
         return {**kinds_like(task.initial(fed)), **judged_kind(down.shared)}
 
     def aggregate(self, server: State, who: Tensor, uploads: State, round: int) -> State:
+        best = best_so_far(server, who, uploads, round)
+        if self.momentum == "auto" and turned(best, round):
+            still = torch.zeros_like(server["step"])
+            back = {"step": still, "momentum": still, "most": server["most"] / 2}
+            return {**server, **best_model({**server, **best}), **back, **best}
         sizes = server["sizes"][who]
         mean = weighted_mean(model_of(uploads), sizes)
         centre = server["params"]
-        limited = self.limit == "median"
-        step = limited_mean(centre, uploads["params"], sizes) if limited else mean["params"] - centre
-        b = self._share(step, server["step"])
+        if self.limit == "none":
+            step = mean["params"] - centre
+        else:
+            step = limited_mean(centre, uploads["params"], sizes, self.limit)
+        b = self._share(step, server["step"], float(server["most"]))
         momentum = b * server["momentum"] + step
-        moved = centre + step + b * momentum if b or limited else mean["params"]  # the mean itself, not nearly
-        best = best_so_far(server, who, uploads, round)
+        moved = centre + step + b * momentum if b or self.limit != "none" else mean["params"]  # the mean, not nearly
         return {**server, **mean, "params": moved, "step": step, "momentum": momentum, **best}
 
     def last_download(self, server: State, who: Tensor, round: int, rng: Callable[[str, int], Generator]) -> Download:
@@ -128,7 +153,7 @@ class Accord:
         own, common = model_of(client), model_of(down)
         return {"better": [common, own], "own": [own], "common": [common]}[self.start]
 
-    def _share(self, step: Tensor, last: Tensor) -> float:
+    def _share(self, step: Tensor, last: Tensor, most: float) -> float:
         """b: how much of the momentum is kept."""
         if self.momentum == "none":
             return 0.0
@@ -136,13 +161,13 @@ class Accord:
             return self.momentum
         lengths = step.double().norm() * last.double().norm()
         cosine = float(step.double() @ last.double() / lengths) if lengths > 0 else 0.0
-        return min(MOST, max(0.0, cosine))
+        return min(most, max(0.0, cosine))
 
 
-def limited_mean(centre: Tensor, models: Tensor, sizes: Tensor) -> Tensor:
-    """The mean of the steps from the centre, by sizes, none longer than the median one.  # [d], [n, d] -> [d]"""
+def limited_mean(centre: Tensor, models: Tensor, sizes: Tensor, most: float = 1.0) -> Tensor:
+    """The mean of the steps from the centre, by sizes, none longer than `most` medians.  # [d], [n, d] -> [d]"""
     lengths = torch.stack([torch.linalg.vector_norm(row - centre, dtype=torch.float64) for row in models])
-    longest = lengths.quantile(0.5)  # of an even number, the mean of the middle two
+    longest = most * lengths.quantile(0.5)  # of an even number, the mean of the middle two
     factors = torch.where(lengths > longest, longest / lengths.clamp(min=torch.finfo(lengths.dtype).tiny), 1.0)
     counted = sizes.double() if sizes.any() else torch.ones_like(factors)
     shares = counted / counted.sum() * factors

@@ -42,6 +42,7 @@ class APFL:
     weighting: Literal["samples", "uniform"] = option("uniform", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.01)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)

@@ -40,6 +40,7 @@ class Ditto:
     weighting: Literal["samples", "uniform"] = option("uniform", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     solver: ClassVar[Solver] = Solver("sgd", 0.05, batch=16)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
 

@@ -44,6 +44,7 @@ from amity.contract import (
     State,
     Turn,
     Validating,
+    averaged_keys,
     declared,
 )
 from amity.learn.ending import End, find_end, go_on, held_out, judges, likelier
@@ -82,6 +83,10 @@ class Ended:
     @property
     def paired(self) -> tuple[str, ...]:
         return self.base.paired
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        return averaged_keys(self.base)
 
     @property
     def evaluates(self) -> Literal["held", "server"]:

@@ -21,6 +21,7 @@ class Entry(NamedTuple):
     evaluated: str = "its own model"
     for_evaluation: Literal["", "step", "training"] = ""  # local work of every silo before each evaluation
     each_round: str = ""  # local work of a round, where it is not one training
+    hands_on: bool = False  # whether silos are sent models of other silos as they are, unmixed
     package: str = ""  # that brings it; empty for Amity's own
 
     def from_package(self, name: str, package: str) -> Entry:

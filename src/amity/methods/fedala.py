@@ -46,6 +46,7 @@ class FedALA:
     weighting: Literal["samples", "uniform"] = option("samples", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.005, batch=10)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")

@@ -28,6 +28,7 @@ class FedAvg:
     weighting: Literal["samples", "uniform"] = option("samples", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("adam", 1e-3)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")

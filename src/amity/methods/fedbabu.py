@@ -38,6 +38,7 @@ class FedBABU:
     weighting: Literal["samples", "uniform"] = option("samples", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("sgd", 0.1, momentum=0.9, batch=50)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")

@@ -38,6 +38,7 @@ class FedBN:
     weighting: Literal["samples", "uniform"] = option("samples", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("sgd", 0.01, batch=32)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")

@@ -43,6 +43,7 @@ class FedRep:
     weighting: Literal["samples", "uniform"] = option("samples", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("sgd", 0.01, momentum=0.5, batch=10)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")

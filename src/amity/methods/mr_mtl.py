@@ -40,6 +40,7 @@ class MRMTL:
     weighting: Literal["uniform", "samples"] = option("uniform", "weights of the mean: all equal, or n_i")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params",)
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.01, batch=32)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")

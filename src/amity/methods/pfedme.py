@@ -51,6 +51,7 @@ class PFedMe:
     weighting: Literal["samples", "uniform"] = option("uniform", "weights of the mean: n_i, or all equal")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.09, batch=20)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)

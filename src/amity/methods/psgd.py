@@ -52,6 +52,7 @@ class PSGD:
     weighting: Literal["uniform", "samples"] = option("uniform", "weights of the mean: all equal, or n_i")
 
     paired: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.01)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)

@@ -39,6 +39,7 @@ class Scaffold:
     eval_model: Literal["local", "global"] = option("local", "what is evaluated: y_i, or x", symbol="y_i, x")
 
     paired: ClassVar[tuple[str, ...]] = ("control",)
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers", "control")
     solver: ClassVar[Solver] = Solver("sgd", 1e-2, batch=100)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
 

@@ -131,6 +131,7 @@ BUILT_IN: dict[str, Entry] = {
         FedFomo,
         down="M d + M indices",
         up="d + M indices + M + 1 scores",
+        hands_on=True,
     ),
     "fedala": Entry(
         "the global model mixed into the own, number by number, by learnt weights",
@@ -144,6 +145,7 @@ BUILT_IN: dict[str, Entry] = {
         IFCA,
         down="k d",
         up="d + 1",
+        hands_on=True,  # a cluster may be one silo
         evaluated="the model of its cluster",
     ),
     "fedamp": Entry("attention by distance between models", _FEDAMP, FedAMP),
@@ -172,6 +174,7 @@ BUILT_IN: dict[str, Entry] = {
         Apple,
         down="M d, from round 2 on",
         up="d + M indices",
+        hands_on=True,
         evaluated="its mixture of cores",
     ),
     "l2gd": Entry(

@@ -41,6 +41,7 @@ class VRLSGD:
     eval_model: Literal["local", "global"] = option("local", "what is evaluated: y_i, or x", symbol="y_i, x")
 
     paired: ClassVar[tuple[str, ...]] = ("delta", "sent", "length")
+    averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
     solver: ClassVar[Solver] = Solver("sgd", 5e-3, batch=32)
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
 

@@ -26,6 +26,7 @@ from amity.contract import (
     Solver,
     State,
     Turn,
+    averaged_keys,
     declared,
     gradients_of,
     model_of,
@@ -49,6 +50,10 @@ class FineTuned:
     @property
     def paired(self) -> tuple[str, ...]:
         return self.base.paired
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        return averaged_keys(self.base)
 
     @property
     def solver(self) -> Solver:
@@ -100,6 +105,10 @@ class LocalCopy:
     @property
     def paired(self) -> tuple[str, ...]:
         return self.base.paired
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        return averaged_keys(self.base)
 
     @property
     def solver(self) -> Solver:

@@ -51,12 +51,12 @@ def trial_in(folder: Path, **how: Any) -> Trial:
     return Trial(folder / "trial", silos(), **how)
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 240.0) -> float:
-    """Wait until something is so; the seconds that it took come back."""
+def wait_until(what: Callable[[], bool], seconds: float = 240.0, *, pause: float = 0.05) -> float:
+    """Wait until something is so, and look after each pause; the seconds that it took come back."""
     began = time.monotonic()
     while not what():
         assert time.monotonic() - began < seconds, "it has not come"
-        time.sleep(0.05)
+        time.sleep(pause)
     return time.monotonic() - began
 
 

@@ -11,17 +11,16 @@ from safetensors.torch import load_file
 import amity
 from amity.config.run import Run
 from amity.engines.flare.trial import Trial, names_of, renamed
-from amity.hub.runs import HubRun
 from amity.prepare import silos_of
 from amity.record import read
 
-pytestmark = pytest.mark.xdist_group("flare: equality")  # one federation for all
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flare: equality")]  # one federation for all
 
-METHODS = ("apple",)
-"""A silo is sent several models, and keeps state. In the same way test_kills.py compares scaffold."""
+METHODS = ("apple", "fedavg", "fedamp", "heurfedamp", "ditto", "fedavg-ft", "twin")
+"""What is theirs alone is on both sides of the wire, where the law `carriers` compares all methods bit for bit.
 
-OTHERS = ("fedavg", "fedamp", "heurfedamp", "ditto", "fedavg-ft", "twin")
-"""What is theirs alone is on both sides of the wire, where the law `carriers` compares all methods bit for bit."""
+That the wire itself changes nothing is in the fast suite too: test_kills.py compares scaffold, over the same network.
+"""
 
 SAME = ("mean", "worst", "val", "accuracy", "loss", "bytes_up", "bytes_down", "bytes_eval", "took_part")
 
@@ -31,27 +30,16 @@ def run_of(method: str) -> Run:
 
 
 @pytest.fixture(scope="module")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Trial, dict[str, HubRun]]]:
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     silos = renamed(silos_of(run_of("fedavg")), names_of(3))
     with Trial(tmp_path_factory.mktemp("equality") / "trial", silos) as trial:
         trial.start("server", *trial.names)
-        yield trial, {method: trial.submit(run_of(method), method) for method in METHODS}
+        yield trial
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_models_and_scores_are_those_of_a_simulation(federation: tuple[Trial, dict[str, HubRun]], method: str) -> None:
-    trial, runs = federation
-    check_as_simulated(trial, runs[method], method)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", OTHERS)
-def test_so_are_those_of_further_methods(federation: tuple[Trial, dict[str, HubRun]], method: str) -> None:
-    trial, _ = federation
-    check_as_simulated(trial, trial.submit(run_of(method), method), method)
-
-
-def check_as_simulated(trial: Trial, run: HubRun, method: str) -> None:
+def test_models_and_scores_are_those_of_a_simulation(trial: Trial, method: str) -> None:
+    run = trial.submit(run_of(method), method)
     status = trial.wait(run, 240.0)
     assert status["phase"] == "ended", status["words"]
     expected = amity.run(run_of(method), trial.silos)

@@ -43,14 +43,14 @@ def struck(trial: Trial, *each: Strike, **terms: object) -> None:
         strikes.next_round(run, number)
         print(f"{strike.__name__}: {time.monotonic() - began:.1f} s from the strike to the end of its round")
     status = trial.wait(run)
+    family = before | set(strikes.family(trial, "server", *trial.names))
+    trial.__exit__(None, None, None)  # now: silos have begun to train alone, for verdicts that nobody needs here
+    strikes.check_nothing_left(trial, family)
     strikes.check_as_if_nothing_happened(trial, run, status)
     told = [event["words"] for event in strikes.events(run) if event["what"] == "note"]
     again = [words for words in told if words.startswith("the run goes on after round ")]
     rounds = {f"round {number - 1}" for number, _ in enumerate(each, STRUCK)}
     assert len(again) == status["jobs"] - 1 and all(any(one in words for one in rounds) for words in again)
-    family = before | set(strikes.family(trial, "server", *trial.names))
-    trial.__exit__(None, None, None)
-    strikes.check_nothing_left(trial, family)
 
 
 def the_training_process(trial: Trial) -> None:

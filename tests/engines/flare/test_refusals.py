@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     with Trial(tmp_path_factory.mktemp("refusals") / "trial", silos) as trial:
         trial.start("server", *trial.names)
         with Jobs(trial.hub) as jobs:
-            strikes.wait_until(lambda: _connected(jobs) == {"north", "east"})
+            strikes.wait_until(lambda: _connected(jobs) == {"north", "east"}, pause=0.5)
         yield trial
 
 
@@ -61,16 +60,41 @@ def _connected(jobs: Jobs) -> set[str]:
         return set()
 
 
-def handed_in(trial: Trial, change: Callable[[Path], None], run: str = "by-hand") -> dict[str, Any]:
-    """Hand in a job that somebody has written by hand; how it came out comes back."""
-    folder = trial.folder / f"job-{time.monotonic_ns()}"
+def hand_in(jobs: Jobs, trial: Trial, what: str, change: Callable[[Path], None], run: str = "by-hand") -> str:
+    """Hand in a job that somebody has written by hand; its name comes back."""
+    folder = trial.folder / f"job-{what}"
     write_job(folder, run, trial.names, 2)
     change(folder)
+    return str(jobs._ask("submit_job", str(folder)))
+
+
+@pytest.fixture(scope="module")
+def outcomes(trial: Trial) -> dict[str, dict[str, Any]]:
+    """How the jobs that nobody should hand in have come out; they are handed in together, for each takes a while."""
+    outside = trial.folder / "outside"
+    contract = trial.submit(RUN, "model").folder / "contract.json"
+    shutil.copytree(contract.parent, outside)
+    shutil.rmtree(contract.parent)
+
+    def other_class(folder: Path) -> None:
+        file = folder / "app" / "config" / "config_fed_client.json"
+        content = json.loads(file.read_text())
+        content["executors"][0]["executor"] = {"path": "nvflare.app_common.np.np_trainer.NPTrainer", "args": {}}
+        file.write_text(json.dumps(content))
+
+    def with_code(folder: Path) -> None:
+        custom = folder / "app" / "custom"
+        custom.mkdir()
+        (custom / "sitecustomize.py").write_text(f"open({str(trial.folder / 'it-ran')!r}, 'w')\n")
+
     with Jobs(trial.hub) as jobs:
-        job = str(jobs._ask("submit_job", str(folder)))
-        strikes.wait_until(lambda: jobs.over(job), 90)
-        meta: dict[str, Any] = jobs._ask("get_job_meta", job)
-        return meta
+        handed = {
+            "class": hand_in(jobs, trial, "class", other_class),
+            "code": hand_in(jobs, trial, "code", with_code),
+            "path": hand_in(jobs, trial, "path", lambda folder: None, "../../outside"),
+        }
+        strikes.wait_until(lambda: all(jobs.over(job) for job in handed.values()), 90, pause=0.5)
+        return {what: jobs._ask("get_job_meta", job) for what, job in handed.items()}
 
 
 def silo_words(trial: Trial, name: str) -> str:
@@ -78,41 +102,21 @@ def silo_words(trial: Trial, name: str) -> str:
     return "\n".join(file.read_text(errors="replace") for file in trial.site(name).glob("kit/**/log.txt"))
 
 
-def test_a_class_that_a_silo_has_not_allowed(trial: Trial) -> None:
-    def other_class(folder: Path) -> None:
-        file = folder / "app" / "config" / "config_fed_client.json"
-        content = json.loads(file.read_text())
-        content["executors"][0]["executor"] = {"path": "nvflare.app_common.np.np_trainer.NPTrainer", "args": {}}
-        file.write_text(json.dumps(content))
-
-    meta = handed_in(trial, other_class)
-    assert not meta["status"].startswith("FINISHED:COMPLETED")
+def test_a_class_that_a_silo_has_not_allowed(trial: Trial, outcomes: dict[str, dict[str, Any]]) -> None:
+    assert not outcomes["class"]["status"].startswith("FINISHED:COMPLETED")
     refusal = "NPTrainer.* is not in allow_list"
     assert all(re.search(refusal, silo_words(trial, name)) for name in trial.names)
 
 
-def test_code_that_comes_with_a_job(trial: Trial) -> None:
-    mark = trial.folder / "it-ran"
-
-    def with_code(folder: Path) -> None:
-        custom = folder / "app" / "custom"
-        custom.mkdir()
-        (custom / "sitecustomize.py").write_text(f"open({str(mark)!r}, 'w')\n")
-
-    meta = handed_in(trial, with_code)
-    assert not meta["status"].startswith("FINISHED:COMPLETED")
-    assert not mark.exists()
+def test_code_that_comes_with_a_job(trial: Trial, outcomes: dict[str, dict[str, Any]]) -> None:
+    assert not outcomes["code"]["status"].startswith("FINISHED:COMPLETED")
+    assert not (trial.folder / "it-ran").exists()
 
 
-def test_a_job_whose_run_is_a_path(trial: Trial) -> None:
+def test_a_job_whose_run_is_a_path(trial: Trial, outcomes: dict[str, dict[str, Any]]) -> None:
     """It leads to a contract that is there and would do, but is not among the runs of the hub."""
-    outside = trial.folder / "outside"
-    contract = trial.submit(RUN, "model").folder / "contract.json"
-    shutil.copytree(contract.parent, outside)
-    shutil.rmtree(contract.parent)
-    meta = handed_in(trial, lambda folder: None, "../../outside")
-    assert not meta["status"].startswith("FINISHED:COMPLETED")
-    assert [path.name for path in outside.iterdir()] == ["contract.json"]
+    assert not outcomes["path"]["status"].startswith("FINISHED:COMPLETED")
+    assert [path.name for path in (trial.folder / "outside").iterdir()] == ["contract.json"]
 
 
 def test_a_run_whose_name_is_a_path_is_not_signed(trial: Trial) -> None:
@@ -125,7 +129,7 @@ def test_a_contract_that_nobody_here_has_approved(trial: Trial) -> None:
     config, content = (site / "silo.toml").read_text(), data.read_bytes()
     (site / "silo.toml").write_text(config.replace('approve = "standing"', ""))
     data.unlink()  # whoever opened it would fail
-    run = trial.submit(RUN, "unapproved", limits={"absence": 5, "failures": 1})
+    run = trial.submit(RUN, "unapproved", limits={"absence": 3, "failures": 1})
     try:
         strikes.wait_until(lambda: run.status["silos"]["east"]["step"] == "declined")
         assert "approve" in run.status["silos"]["east"]["words"]

@@ -35,6 +35,7 @@ label = "diagnosis"
 labels = ["ill", "well"]
 [run]
 method = "fedavg-ft"
+safe = false
 rounds = 2
 epochs = 2
 seed = 1

@@ -29,11 +29,16 @@ class SlowLink:
         self.carried = 0
         self._target = target
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._joined: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
         started = asyncio.start_server(self._join, "127.0.0.1", self.port)
-        asyncio.run_coroutine_threadsafe(started, self._loop).result()
+        self._server = asyncio.run_coroutine_threadsafe(started, self._loop).result()
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._joined.add(task)
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
         await asyncio.gather(self._pipe(reader, far_writer), self._pipe(far_reader, writer))
 
@@ -49,8 +54,18 @@ class SlowLink:
         finally:
             writer.transport.abort()
 
+    async def _end(self) -> None:
+        self._server.close()
+        for task in self._joined:
+            task.cancel()
+        await asyncio.gather(*self._joined, return_exceptions=True)
+        await asyncio.sleep(0.1)  # until what was aborted is closed
+
     def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(30)
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        self._loop.close()
 
 
 def large() -> Silos:
@@ -77,6 +92,6 @@ def test_a_large_model_over_a_slow_link(tmp_path: Path) -> None:
         status = trial.wait(handed, 1500.0)
         assert status["phase"] == "ended", status["words"]
         assert status["jobs"] == 1 and all(one["rounds"] == 2 for one in status["silos"].values())
-        link.close()
+    link.close()
     model = 4 * 10 * (1600 * 1600 + 1)
     assert link.carried < 1.3 * 4 * model  # down and up in two rounds, each once

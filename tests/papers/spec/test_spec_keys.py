@@ -48,6 +48,7 @@ OTHER: Mapping[str, Any] = {
     "metric": "balanced",
     "ending": 7,
     "safe": True,
+    "robust": "norm",
     "class_weights": "balanced",
     "labels": "classes",
     "label": "ill",

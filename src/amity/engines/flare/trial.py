@@ -167,7 +167,7 @@ def run_file(run: Run, name: str, silos: Silos, terms: dict[str, Any]) -> str:
     data |= {"classes": silos.classes} if silos.classes else {"labels": "quantities"}
     keys = ("method", "rounds", "epochs", "seed", "model", "participation", "batch", "lr", "val_fraction")
     options: dict[str, Any] = {key: getattr(run, key) for key in keys if getattr(run, key) != "auto"}
-    options |= {"ending": run.ending, "safe": run.safe}
+    options |= {"ending": run.ending, "safe": run.safe, "robust": run.robust}
     if run.settings:
         options["set"] = dict(run.settings)
     return tomli_w.dumps({"name": name, **terms, "data": data, "run": options})

@@ -56,6 +56,7 @@ class ResolvedOptions(TypedDict, total=False):
     val_fraction: float
     ending: int | str
     safe: bool
+    robust: str
     metric: str
     class_weights: str
     evaluate_every: int

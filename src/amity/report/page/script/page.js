@@ -106,11 +106,13 @@
 
   function header(place) {
     const rounds = Math.max(0, ...view.runs.map(({ asked, ending }) => asked - (ending ? 1 : 0)));
+    const live = view.live ? view.live.runs.map((run) => run.silos.length) : [];
+    const silos = view.silos.length || Math.max(0, ...live); // of a run without a record yet, those that are seen
     const told = [
       view.data,
       view.setting && view.setting !== "own" && view.setting !== "natural" ? view.setting : "",
       view.model,
-      amity.plural(view.silos.length, "silo"),
+      silos ? amity.plural(silos, "silo") : "",
       rounds ? `${amity.plural(rounds, "round")}${view.runs.some(({ ending }) => ending) ? " and an ending" : ""}` : "",
     ];
     const links = parts.filter((part) => part.uses(view) !== null && part.id !== "live");

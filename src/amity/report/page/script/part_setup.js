@@ -185,11 +185,15 @@
     cell: (silo) => amity.number(privacy.silos[silo.name] ?? 0, 2),
   });
 
-  const uses = (view) => [
-    view.notes,
-    view.silos,
-    view.classes,
-    view.runs.map((run) => [run.name, run.seed, run.config, run.facts, run.command, run.privacy]),
-  ];
+  /** A live page may have nothing on record yet: then there is no such part. */
+  const uses = (view) =>
+    view.runs.length || view.silos.length || view.notes.length
+      ? [
+          view.notes,
+          view.silos,
+          view.classes,
+          view.runs.map((run) => [run.name, run.seed, run.config, run.facts, run.command, run.privacy]),
+        ]
+      : null;
   amity.part({ id: "setup", title: "What exactly was run?", show, uses });
 })(window.amity);
