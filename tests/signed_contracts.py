@@ -56,7 +56,8 @@ def contracts(draw: st.DrawFn) -> RunContract:
     features = draw(st.none() | _unique(TEXTS, 1))
     shape = (len(features),) if features else tuple(draw(st.lists(st.integers(1, 999), min_size=1, max_size=3)))
     rate = draw(st.floats(min_value=1e-300, allow_infinity=False, exclude_min=True))
-    run = Run(draw(st.sampled_from(["fedavg", "fedamp"])), rounds=rounds, lr=rate, settings=draw(SETTINGS))
+    noise: Any = draw(st.sampled_from([{}, {"dp_noise": 1.5}, {"dp_epsilon": 3.0, "dp_clip": 0.5, "dp_delta": 1e-6}]))
+    run = Run(draw(st.sampled_from(["fedavg", "fedamp"])), rounds=rounds, lr=rate, settings=draw(SETTINGS), **noise)
     kinds: st.SearchStrategy[Leaves] = st.sampled_from(get_args(Leaves))
     leaves = [Leaving(name, draw(kinds), draw(st.integers(0, 2**40)), draw(TEXTS)) for name in draw(_unique(TEXTS, 0))]
     return RunContract(
@@ -72,14 +73,16 @@ def contracts(draw: st.DrawFn) -> RunContract:
         limits=Limits(*(draw(st.integers(1, 10**6)) for _ in Limits._fields)),
         leaves=tuple(leaves),
         wire=draw(st.sampled_from(["float32", "float16", "bfloat16"])),
-        privacy=draw(SETTINGS),
+        privacy={} if run.privacy is None else run.privacy.words(),
         amity=draw(TEXTS),
     )
 
 
 def with_run(contract: RunContract, **options: Any) -> RunContract:
     """The same contract about another run."""
-    return replace(contract, run={**contract.run, **options})
+    table = {**contract.run, **options}
+    privacy = Run(**{key: value for key, value in table.items() if key.startswith("dp_")}).privacy
+    return replace(contract, run=table, privacy={} if privacy is None else privacy.words())
 
 
 class Holder(NamedTuple):

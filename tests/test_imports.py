@@ -19,6 +19,7 @@ HEAVY = (
     "matplotlib",
     "mlflow",
     "nvflare",
+    "opacus",
     "optuna",
     "pandas",
     "plotly",
@@ -250,6 +251,7 @@ def test_packages_of_an_engine_a_tracker_or_a_search_stay_in_their_folder() -> N
         "optuna": set(),
         "mlflow": set(),
         "tensorboard": set(),
+        "opacus": set(),
     }
     for file in FILES:
         for name in imports_of(file):
@@ -257,6 +259,7 @@ def test_packages_of_an_engine_a_tracker_or_a_search_stay_in_their_folder() -> N
     assert found["ray"] and all(user.startswith("engines/ray/") for user in found["ray"]), found
     assert found["nvflare"] and all(user.startswith("engines/flare/") for user in found["nvflare"]), found
     assert found["optuna"] and all(user.startswith("tuning/") for user in found["optuna"]), found
+    assert found["opacus"] == {"learn/accounting.py"}, found
     assert found["mlflow"] == {"tracking/to_mlflow.py"} and found["tensorboard"] == {"tracking/to_tensorboard.py"}, (
         found
     )

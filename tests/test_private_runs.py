@@ -16,8 +16,11 @@ from amity.contract import InputError, State
 from amity.federation.messages import Commit, Train
 from amity.federation.stored_silo import StoredSilo
 from amity.private_runs import check_private
+from amity.record import read
+from amity.report.view import view_of
 from amity.resolve import alone_of
 from amity.testing.federation import batchnorm, fresh_task, plan_of
+from amity.tuning import tune
 
 
 def _run(**options: Any) -> amity.Run:
@@ -122,3 +125,20 @@ def test_a_silo_remembers_what_it_has_spent_and_never_answers_twice_with_the_sam
     with pytest.raises(InputError, match="privacy is spent, after the 2 noisy gradients"):
         again.answer(Train("run", 2, 0, down))
     again.close()
+
+
+def test_searches_and_advice_are_refused() -> None:
+    """They train many times on the same examples, and no record adds that up."""
+    with pytest.raises(InputError, match="tune trains many times on the same examples"):
+        tune(_run(dp_noise=1.0))
+    with pytest.raises(InputError, match="advise trains many times on the same examples"):
+        amity.advise(_run(dp_noise=1.0))
+
+
+def test_the_report_says_what_each_silo_has_spent(tmp_path: Path) -> None:
+    amity.run(_run(dp_noise=2.0, rounds=1), out=tmp_path / "run")
+    (run,) = view_of([read(tmp_path / "run")])["runs"]
+    privacy = run.get("privacy")
+    assert privacy is not None
+    assert privacy["silos"] == read(tmp_path / "run").lines[-1]["epsilon"]
+    assert f"{max(privacy['silos'].values()):.2f} (Opacus' accountant" in privacy["words"]

@@ -111,6 +111,8 @@ def test_no_auto_is_left() -> None:
         "workers",
         "engine",
         "checkpoint_every",
+        "dp_clip",
+        "dp_delta",
     }  # these change no plan
 
 

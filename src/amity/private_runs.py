@@ -46,6 +46,15 @@ def check_private(run: Run, plan: Plan) -> None:
         terms_of(plan, client)
 
 
+def refuse_trials(run: Run, who: str) -> None:
+    """Refuse to train on the same examples again and again under a promise that counts one training."""
+    if run.privacy is not None:
+        raise InputError(
+            f"{who} trains many times on the same examples, which the epsilon of one run does not cover: "
+            "leave the noise out, on data that need none, and run with what was found"
+        )
+
+
 def private_notes(plan: Plan, *, scaled: bool, standardised: bool) -> Iterator[str]:
     """What has to be said before a run with differential privacy begins: what its epsilon does not cover."""
     if plan.privacy is None:

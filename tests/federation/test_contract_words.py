@@ -44,7 +44,9 @@ def test_other_contracts_are_told_otherwise() -> None:
     many = replace(CONTRACT, data=DataForm((1, 28, 28), tuple(f"c{at}" for at in range(20))))
     assert "1x28x28, labels: 20 classes (c0, c1," in in_words(many) and "c11 and 8 more)" in in_words(many)
     assert "labels: quantities" in in_words(replace(CONTRACT, data=DataForm((3,), None)))
-    assert "privacy: epsilon = 3.0" in in_words(replace(CONTRACT, privacy={"epsilon": 3.0}))
+    noisy = in_words(with_run(CONTRACT, dp_epsilon=3.0))
+    assert "differential privacy for each training example (epsilon = 3.0, clip = 1.0, delta = 1 / (10 n))" in noisy
+    assert "privacy" not in in_words(CONTRACT) and "dp_epsilon" not in noisy
 
 
 def test_what_a_summary_tells_is_all_there() -> None:

@@ -172,9 +172,12 @@ def test_the_table_of_a_silo_toml() -> None:
         "approve": "standing",
         "summaries": "never",
         "least_count": 10,
+        "most_epsilon": 4,
     }
     assert table.keys() == {field.name for field in fields(SiloPolicy)}
-    assert policy_of(table) == SiloPolicy(("fedamp",), 100, 5, 3, 2, 0.5, "any", ("float32",), "standing", "never", 10)
+    assert policy_of(table) == SiloPolicy(
+        ("fedamp",), 100, 5, 3, 2, 0.5, "any", ("float32",), "standing", "never", 10, 4
+    )
 
 
 def test_summaries_are_a_matter_of_their_own() -> None:
@@ -216,3 +219,18 @@ def test_all_that_is_wrong_with_a_table_is_said_at_once() -> None:
     assert len(str(refused.value).splitlines()) == 1
     with pytest.raises(InputError, match="is a table"):
         policy_of(["fedamp"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "most_epsilon is 4, it adds no noise"),
+        ({"dp_noise": 1.0}, "most_epsilon is 4, it gives the noise and no dp_epsilon"),
+        ({"dp_epsilon": 8.0}, "most_epsilon is 4, it has 8"),
+        ({"dp_epsilon": 4.0}, None),
+    ],
+)
+def test_a_silo_can_ask_for_differential_privacy(options: dict[str, Any], words: str | None) -> None:
+    assert objections(with_run(CONTRACT, **options), policy_of({"most_epsilon": 4})) == (
+        [] if words is None else [words]
+    )

@@ -139,7 +139,7 @@ def test_damaged_documents_are_refused_or_not_believed(text: str, at: int, cut: 
 
 
 @pytest.mark.parametrize(
-    "change", [{"run": {}}, {"limits": Limits(turn=0)}, {"privacy": {"a": {1, 2}}}, {"privacy": {1: 2}}]
+    "change", [{"run": {}}, {"limits": Limits(turn=0)}, {"privacy": {"noise": 1.0}}, {"privacy": {1: 2}}]
 )
 def test_nobody_makes_a_contract_that_cannot_be_read(change: dict[str, Any]) -> None:
     with pytest.raises(RefusedContract):

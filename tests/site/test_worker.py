@@ -191,10 +191,9 @@ def test_a_standing_policy_decides_and_its_limits_hold(here: Path) -> None:
         ({"consortium": "another"}, "consortium"),
         ({"name": "other"}, "brings the contract of 'other'"),
         ({"invited": ("south",)}, "does not invite silo north"),
-        ({"privacy": {"noise": 1.0}}, "promises noise"),
         ({"amity": "0.0.1"}, "was made with 0.0.1"),
     ],
-    ids=["consortium", "run", "invited", "privacy", "version"],
+    ids=["consortium", "run", "invited", "version"],
 )
 def test_a_contract_that_does_not_hold_is_refused_before_anything_is_opened(
     change: dict[str, object], said: str, here: Path

@@ -14,6 +14,7 @@ from amity.config.run import Run
 from amity.data import Silos
 from amity.errors import InputError
 from amity.prepare import prepare, silos_of
+from amity.private_runs import refuse_trials
 from amity.resolve import Builds
 from amity.trials import command_of
 from amity.worth.consortium import counted
@@ -48,6 +49,7 @@ def advise(
     """
     if not isinstance(run, Run):
         raise InputError(f"advise needs an amity.Run, got {run!r}: try amity.advise(amity.Run(data='digits'))")
+    refuse_trials(run, "advise")
     short = replace(run, rounds=_checked_rounds(run, rounds, folds, budget))
     own = (silos_of(run, data_dir) if silos is None else silos).at_most(run.per_silo, run.seed)
     if len(own.silos) < 2:

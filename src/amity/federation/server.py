@@ -55,8 +55,7 @@ class ServerSide:
         """`start` continues from a saved state. `evaluate_every`: rounds between evaluations; the last round always has
         one. `save` is called with the round so far before any silo is told what became of its upload. `least`: uploads
         that a round needs, of silos that may be missing; with fewer nothing is aggregated."""
-        self.plan = plan
-        self.carrier = carrier
+        self.plan, self.carrier = plan, carrier
         called = [str(client) for client in range(plan.fed.clients)] if names is None else names
         self._contact = Contact(carrier, called, events, frozenset() if start is None else start.left)
         self._every = evaluate_every

@@ -1,7 +1,7 @@
 """MR-MTL: personal models that go on from themselves and are drawn to their mean.
 
 Liu, Hu, Wu and Smith, On Privacy and Personalization in Cross-Silo Federated Learning, NeurIPS 2022: mean-regularised
-multi-task learning, without the noise of differential privacy.
+multi-task learning. The paper's noise is the run's (`--dp-epsilon`), and not part of the method.
 
     min over w_1..w_m of sum_i F_i(w_i) + (lambda/2) |w_i - mean of w|^2
     w_i ~ argmin F_i(w) + (lambda/2) |w - u^{k-1}|^2          clients in A_k, started at w_i
@@ -16,7 +16,7 @@ variable that takes steps of its own towards the personal models and lags behind
 when to go to it.
 
 Departures. With silos that are absent the mean is over those of the round; the paper has all silos in all rounds.
-Gradients are neither clipped nor made noisy. Buffers stay at the client.
+Buffers stay at the client.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ __all__ = [
     "LiveView",
     "MethodView",
     "OverSeeds",
+    "PrivacyView",
     "RunView",
     "ScoreView",
     "Scores",
@@ -140,6 +141,13 @@ class EndingView(TypedDict):
     words: str
 
 
+class PrivacyView(TypedDict):
+    """What a run with differential privacy has spent."""
+
+    silos: dict[str, float]  # silo -> its epsilon, in all rounds so far
+    words: str
+
+
 class RunView(TypedDict):
     """One run: a method with one seed."""
 
@@ -158,6 +166,7 @@ class RunView(TypedDict):
     command: str  # that repeats it
     events: list[EventView]  # the last ones, in plain words
     ending: NotRequired[EndingView | None]  # null without one
+    privacy: NotRequired[PrivacyView | None]  # null without differential privacy
 
 
 class EventView(TypedDict):

@@ -6,6 +6,7 @@ Made from records alone, of runs that are finished or under way. Each part has a
     view_worth.py     was joining worth it? verdicts for every silo
     view_course.py    how each run went, round by round
     view_ending.py    how silos went on alone after the last round
+    view_privacy.py   what each silo has spent under differential privacy
     view_weights.py   who learns from whom, packed
     view_alarms.py    what to know before trusting a run
     view_events.py    events in plain words
@@ -38,6 +39,7 @@ from amity.report.view_course import course_of, placed
 from amity.report.view_ending import ending_of
 from amity.report.view_events import last_events
 from amity.report.view_methods import columns_of, methods_of, remarks_of
+from amity.report.view_privacy import privacy_of
 from amity.report.view_weights import MOST_TEXT, weights_of
 from amity.report.view_worth import worth_of
 
@@ -207,6 +209,7 @@ def _run(name: str, run: Record, silos: Sequence[SiloView], room: int) -> RunVie
         "command": command_of(run),
         "events": last_events(run.events),
         "ending": ending_of(run),
+        "privacy": privacy_of(run),
     }
 
 

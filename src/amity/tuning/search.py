@@ -19,6 +19,7 @@ from amity.data import Silos
 from amity.errors import InputError
 from amity.metric import Metric, main_metric
 from amity.prepare import prepare, roster_of, silos_of
+from amity.private_runs import refuse_trials
 from amity.resolve import Builds, resolve
 from amity.trials import choose, command_of
 from amity.tuning.asked import asked_of, check_asked, search_directory, write_found
@@ -79,6 +80,7 @@ def tune(
     these. `out`: where the search is kept, and goes on if it is called again. `workers`: trials at a time, each in a
     process of its own. `heard` gets a trial's number, its step and its score; `ended` each trial.
     """
+    refuse_trials(run, "tune")
     short = _checked_rounds(run, trials, timeout, trial_rounds, workers)
     wanted = default_space(run) if space is None else dict(space)
     if not wanted:

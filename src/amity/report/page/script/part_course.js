@@ -29,6 +29,7 @@
     return [
       unfinished(view),
       ended(run),
+      noisy(run),
       curves(
         view,
         key,
@@ -67,6 +68,11 @@
   /** Say how the run has ended, where silos went on alone after its last round. */
   function ended({ name, ending }) {
     return ending ? el("p", { class: "lead", id: "ending" }, `${name}: ${ending.words}`) : null;
+  }
+
+  /** Say what the run promises about single examples, under differential privacy. */
+  function noisy({ name, privacy }) {
+    return privacy ? el("p", { class: "lead", id: "privacy" }, `${name}: ${privacy.words}`) : null;
   }
 
   const endingsOf = (runs) => [...new Set(runs.flatMap(({ ending }) => (ending ? [ending.round] : [])))];

@@ -161,6 +161,7 @@
       count("train", "To train"),
       ...(view.silos.some(({ val }) => val !== null) ? [count("val", "To choose the round")] : []),
       count("test", "To test"),
+      ...view.runs.filter(({ privacy }) => privacy).map(epsilon),
     ];
     return el(
       "details",
@@ -176,6 +177,14 @@
     );
   }
 
+  /** Return the column of what silos have spent in a run with differential privacy. */
+  const epsilon = ({ name, privacy }) => ({
+    key: `epsilon ${name}`,
+    title: `Epsilon, ${name}`,
+    value: (silo) => privacy.silos[silo.name] ?? 0,
+    cell: (silo) => amity.number(privacy.silos[silo.name] ?? 0, 2),
+  });
+
   /** A live page may have nothing on record yet: then there is no such part. */
   const uses = (view) =>
     view.runs.length || view.silos.length || view.notes.length
@@ -183,7 +192,7 @@
           view.notes,
           view.silos,
           view.classes,
-          view.runs.map((run) => [run.name, run.seed, run.config, run.facts, run.command]),
+          view.runs.map((run) => [run.name, run.seed, run.config, run.facts, run.command, run.privacy]),
         ]
       : null;
   amity.part({ id: "setup", title: "What exactly was run?", show, uses });
