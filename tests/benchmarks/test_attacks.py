@@ -12,7 +12,7 @@ from amity.config.robust import Robust
 from amity.federation.reports import Round
 from amity.federation.server import ServerSide
 from benchmarks.attackers import ABSENT, KINDS, Attacked
-from benchmarks.attacks import METHODS, Case, Found, _cost, cases
+from benchmarks.attacks import DATA, METHODS, Case, Found, _cost, cases, tables
 
 BAD = (1, 4)
 
@@ -47,6 +47,10 @@ def test_who_knows_the_rule_is_let_in() -> None:
     last, wanted = (run[-1].progress.server["params"] for run in (attacked("inside"), honest))
     first = plan_of("fedavg", at=silos(10))[0].task.initial(plan_of("fedavg", at=silos(10))[0].fed)["params"]
     assert torch.dot(last - first, wanted - first) < 0  # it has turned the others round
+
+
+def test_the_page_has_the_tables_of_what_was_measured() -> None:
+    assert "\n".join(tables(DATA)).strip() in (DATA.parent / "robust.md").read_text(encoding="utf-8")
 
 
 def test_protected_runs_come_before_those_that_may_be_the_same() -> None:
