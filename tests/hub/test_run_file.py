@@ -140,6 +140,8 @@ def test_every_option_is_either_taken_or_refused_with_a_reason(tmp_path: Path) -
     noisy = contract_of(tmp_path, {**SMALLEST, "run": {"method": "mr-mtl", **private}})
     assert {key: noisy.run[key] for key in private} == private and not noisy.run["safe"]
     assert noisy.privacy == {"epsilon": 4.0, "clip": 0.5, "delta": 1e-3}
+    with pytest.raises(InputError, match="RUN.toml: dp_clip is a part of differential privacy, got 0.5 without noise"):
+        contract_of(tmp_path, {**SMALLEST, "run": {"method": "mr-mtl", "dp_clip": 0.5}})
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
