@@ -133,10 +133,15 @@ def test_every_option_is_either_taken_or_refused_with_a_reason(tmp_path: Path) -
         "participation": 0.5,
         "local_epochs_range": "1:3",
     }
-    private = {"dp_noise", "dp_epsilon", "dp_clip", "dp_delta"}  # which no ending goes with: tests of their own
+    private = {"dp_noise": "none", "dp_epsilon": 4.0, "dp_clip": 0.5, "dp_delta": 1e-3}  # which few others go with
     assert {"method", *taken, *private} | ELSEWHERE.keys() == fields_of(Run).keys()
     contract = contract_of(tmp_path, {**SMALLEST, "run": {"method": "fedavg", **taken}})
     assert {key: contract.run[key] for key in taken} == taken
+    noisy = contract_of(tmp_path, {**SMALLEST, "run": {"method": "mr-mtl", **private}})
+    assert {key: noisy.run[key] for key in private} == private and not noisy.run["safe"]
+    assert noisy.privacy == {"epsilon": 4.0, "clip": 0.5, "delta": 1e-3}
+    with pytest.raises(InputError, match="RUN.toml: dp_clip is a part of differential privacy, got 0.5 without noise"):
+        contract_of(tmp_path, {**SMALLEST, "run": {"method": "mr-mtl", "dp_clip": 0.5}})
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:

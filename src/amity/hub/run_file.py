@@ -51,6 +51,7 @@ from amity.resolve import Builds, Resolved, method_of, resolve
 KEYS = ("name", "invited", "policy", "quorum", "least_rounds", "wire", "limits", "data", "run")
 SCHEMA = "-schema"  # what the agreement on a run's schema is called, after its name
 
+_NOISY = ("dp_clip", "dp_delta")  # options that mean nothing without noise: they are tried with some
 _SIZE = 100  # training examples of a made-up silo
 
 
@@ -227,7 +228,7 @@ class _Reader:
         for key, value in table.items():
             if key in ELSEWHERE:
                 self.problems.append(f"run.{key} has no place between silos, {ELSEWHERE[key]}: leave it out")
-            elif key in known and self._tried({key: value}):
+            elif key in known and self._tried({key: value, **({} if key not in _NOISY else {"dp_noise": 1.0})}):
                 found[key] = value
         if "method" not in table:
             self.problems.append("run.method is missing: name one, see `amity methods`")
@@ -235,7 +236,7 @@ class _Reader:
             self.problems.append("run.method pooled needs all data in one place, which silos do not do: name another")
         elif "method" in found:
             self._settings(found["method"], table.get("set", {}))
-        if len(self.problems) > before:
+        if len(self.problems) > before or not self._tried(found):
             return None
         found.setdefault("robust", "norm")  # nobody loses by another silo's broken upload
         run = Run(**found, settings=dict(table.get("set", {})))

@@ -17,7 +17,7 @@ from amity.papers import spec
 def test_every_experiment_of_the_papers_is_there_once() -> None:
     ids = [paper(name).id for name in ALL]
     assert len(ids) == len(set(ids))
-    assert {f"X{number}" for number in range(1, 25)} | {"heart", "resnet18", "worth"} == set(ids)
+    assert {f"X{number}" for number in range(1, 25)} | {"heart", "privacy", "resnet18", "worth"} == set(ids)
 
 
 @pytest.mark.parametrize("size", spec.SIZES)

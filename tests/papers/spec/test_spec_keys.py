@@ -51,12 +51,17 @@ OTHER: Mapping[str, Any] = {
     "robust": "norm",
     "min_mix": 3,
     "class_weights": "balanced",
+    "dp_noise": 1.0,
+    "dp_epsilon": 4.0,
     "labels": "classes",
     "label": "ill",
     "drop_column": "id",
     "schema": "schema.toml",
     "scale": "none",
 }
+
+
+NOISY: Mapping[str, Any] = {"dp_clip": 0.5, "dp_delta": 1e-6}  # which mean nothing without noise
 
 
 @pytest.mark.parametrize("option", FREE)
@@ -69,8 +74,14 @@ def test_what_changes_the_outcome_changes_the_name(option: str) -> None:
     assert spec.key_of(replace(RUN, **{option: OTHER[option]})) != spec.key_of(RUN)
 
 
+@pytest.mark.parametrize("option", NOISY)
+def test_what_changes_the_noise_changes_the_name(option: str) -> None:
+    noisy = replace(RUN, dp_noise=1.0)
+    assert spec.key_of(replace(noisy, **{option: NOISY[option]})) != spec.key_of(noisy)
+
+
 def test_every_option_of_a_run_is_of_one_kind_or_the_other() -> None:
-    assert set(fields_of(Run)) <= set(FREE) | set(OTHER)
+    assert set(fields_of(Run)) <= set(FREE) | set(OTHER) | set(NOISY)
 
 
 def test_a_methods_options_change_the_name_whatever_their_order() -> None:
