@@ -188,7 +188,10 @@ def test_edge_k_beyond_the_pool(k: int) -> None:
         assert weights is not None
         kept = weights[report.took_part]
         assert ((kept > 0).sum(1) <= min(k, 3)).all() and near(kept.sum(1), torch.ones(3, dtype=torch.float64))
-        assert bool(report.warnings) == (k > 5)
+        told = [
+            words for words in report.warnings if "--min-mix" not in words
+        ]  # whom a mixture shows is another matter
+        assert bool(told) == (k > 5)
     assert finite(rounds)
 
 

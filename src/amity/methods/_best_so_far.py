@@ -43,7 +43,8 @@ def judged(task: Task, down: State, turn: Turn) -> State:
     """The part of an upload: what a silo says of the model that it was sent."""
     if turn.data.val is None:
         return {HELD_OUT: down["params"].new_zeros(())}
-    loss = torch.as_tensor(task.evaluate(model_of(down), turn.data.val).loss).to(down["params"])
+    params = down["params"]
+    loss = torch.as_tensor(task.evaluate(model_of(down), turn.data.val).loss, dtype=params.dtype, device=params.device)
     return {HELD_OUT: loss.nan_to_num(nan=WORST, posinf=WORST).clamp(0.0, WORST)}  # a broken model is no broken upload
 
 

@@ -57,6 +57,11 @@ class ResolvedOptions(TypedDict, total=False):
     ending: int | str
     safe: bool
     robust: str
+    min_mix: int
+    dp_noise: float | str
+    dp_epsilon: float | str
+    dp_clip: float | str
+    dp_delta: float | str
     metric: str
     class_weights: str
     evaluate_every: int
