@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from small import linear, run, same, silo, silos, task
 from torch import Tensor
 
-from amity.contract import MODEL, Data, Model, Silo, Solver, State, Turn
+from amity.contract import MODEL, Data, InputError, Model, Silo, Solver, State, Turn
 from amity.data import Silos
+from amity.federation.membership import of_this_method
 from amity.federation.plan import federation_of
 from amity.methods._best_so_far import (
     HELD_OUT,
@@ -114,6 +115,15 @@ def test_a_run_ends_with_the_best_model_of_its_path(method: str, rate: float) ->
 def limited(d: Tensor) -> float:
     c = d.abs().quantile(0.5)
     return float(torch.minimum(torch.maximum(d, -c), c).sum())
+
+
+def test_a_server_that_was_saved_without_it_is_refused_in_one_line() -> None:
+    """As earlier versions have saved it: the method cannot go on from there."""
+    on, fed = task(linear), federation_of(silos(3), 4, 1)
+    whole = Pooled().init_server(on, fed)
+    assert of_this_method(Pooled(), on, fed, whole) is whole
+    with pytest.raises(InputError, match="best/losses, .* is missing: another version"):
+        of_this_method(Pooled(), on, fed, {key: value for key, value in whole.items() if not key.startswith("best/")})
 
 
 def test_a_broken_model_is_no_broken_upload() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from amity.contract import Federation, Grows, Method, State
+from amity.contract import Federation, Grows, InputError, Method, State
 from amity.federation.plan import Member
 from amity.learn.streams import key_of
 from amity.learn.task import Task
@@ -30,6 +30,18 @@ def with_member(fed: Federation, member: Member) -> Federation:
     sizes = torch.cat([fed.sizes, torch.tensor([member.size])])
     keys = torch.cat([fed.keys, torch.tensor([key_of(member.name)])])
     return fed._replace(sizes=sizes, keys=keys, groups=groups)
+
+
+def of_this_method(method: Method, task: Task, fed: Federation, server: State) -> State:
+    """The server's state as it was saved; refused where it lacks what the method keeps today, as an older one may."""
+    one = fed._replace(sizes=fed.sizes[:1], keys=fed.keys[:1], groups=None if fed.groups is None else fed.groups[:1])
+    missing = sorted(method.init_server(task, one).keys() - server.keys())
+    if missing:
+        raise InputError(
+            f"a saved server needs all that its method keeps, {', '.join(missing)} is missing: another version of "
+            "Amity has saved it, go on with that one or run anew"
+        )
+    return server
 
 
 def grow_server(method: Method, task: Task, before: Federation, after: Federation, server: State) -> State:

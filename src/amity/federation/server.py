@@ -22,7 +22,7 @@ from amity.federation.clouds import clouds_of
 from amity.federation.contact import Contact, misplaced
 from amity.federation.events import Event, Listener, silent
 from amity.federation.exposure import least_uploads, warning
-from amity.federation.membership import grow_server, with_member
+from amity.federation.membership import grow_server, of_this_method, with_member
 from amity.federation.messages import Done, Failed, Left, Measured, Verdict, absent
 from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
@@ -59,11 +59,11 @@ class ServerSide:
         called = [str(client) for client in range(plan.fed.clients)] if names is None else names
         self._contact = Contact(carrier, called, events, frozenset() if start is None else start.left)
         self._every = evaluate_every
-        self._clouds = clouds
-        self._save = save
+        self._clouds, self._save = clouds, save
         self._least = least
         with in_one_line():
-            first = plan.method.init_server(plan.task, plan.fed) if start is None else start.server
+            made = plan.method, plan.task, plan.fed
+            first = plan.method.init_server(*made[1:]) if start is None else of_this_method(*made, start.server)
             server = carrier.storage.house(first)
         self.progress = Progress(0, server) if start is None else start._replace(server=server)
         self._owed: Progress | None = None  # the round that silos behind have not been told to keep
