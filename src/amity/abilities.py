@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 
@@ -81,6 +81,38 @@ class DeclaresUploads(Protocol):
         """
 
 
+class Question(NamedTuple):
+    """What a method's server asks silos beside their turns."""
+
+    who: list[int]  # positions; ascending
+    down: Download  # what each of them is asked
+    refused: Mapping[int, str] = {}  # silos whose uploads turned out to be of no use, and why; none of `who`
+
+
+@runtime_checkable
+class Consults(Protocol):
+    """A method whose server asks silos more than their turns: before round 1, and about the uploads of each round."""
+
+    def opening(self, server: State, step: int, who: list[int]) -> Question | None:
+        """What silos are asked before a round can begin, step by step from 0; None where nothing is left to ask."""
+
+    def opened(self, server: State, who: list[int], answers: State) -> State:
+        """The server's new state after a step of the opening. Answers have a leading axis: `who`."""
+
+    def question(self, server: State, who: list[int], uploads: State) -> Question | None:
+        """What silos are asked about the uploads of a round before these become part of the server's state.
+
+        The answers are part of what `aggregate` is given. Where a silo does not answer, its upload counts as lost, and
+        the others are asked anew. None where there is nothing to ask.
+        """
+
+    def answer(self, task: Task, client: State, down: State) -> tuple[State, State]:
+        """A silo's answer to a question of either kind: its new state, and what it says."""
+
+    def answer_kinds(self, fed: Federation, down: Download) -> Kinds:
+        """What an answer must be."""
+
+
 @runtime_checkable
 class Averages(Protocol):
     """A method whose server uses uploaded models only in their mean, so that another mean can take its place."""
@@ -88,6 +120,15 @@ class Averages(Protocol):
     @property
     def averaged(self) -> tuple[str, ...]:
         """The keys of uploads of which this is true; none where a method that is wrapped has none."""
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """A method whose uploads also hold scores of models on examples that the silo holds out."""
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The keys of these scores: where they rest on too few examples, a silo sends zeros in their place."""
 
 
 @runtime_checkable
