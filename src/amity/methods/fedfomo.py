@@ -65,6 +65,7 @@ class FedFomo:
     evaluates: ClassVar[Literal["held", "server"]] = "held"
     solver: ClassVar[Solver] = Solver("sgd", 0.1, batch=50)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")
+    measured: ClassVar[tuple[str, ...]] = ("scores",)
     other_use: ClassVar[str] = "weighs models on validation data"
     validation: ClassVar[float] = 0.2
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from amity.contract import Relational
-from amity.testing.cases import Case, On, check_equal, finite, law, sharing
+from amity.contract import Relational, Split
+from amity.testing.cases import Case, On, check_equal, finite, law, made_of_numbers, sharing
 from amity.testing.federation import flat, run, silo, silos, task
 
 
@@ -30,6 +30,32 @@ def zero_models(case: Case, on: On) -> None:
     start = {"weight": torch.zeros(3, 3), "bias": torch.zeros(3)}
     rounds = run(sharing(case), on=task(start=start), participation=0.6, epochs=1, engine=on)
     assert finite(rounds) and flat(rounds[-1]).abs().max() > 0, "not finite, or still zero"
+
+
+@law(variants=False)
+def extreme_norms(case: Case, on: On) -> None:
+    """Models so large that their squares overflow, or so small that these vanish, end no round and stay finite."""
+    for size in (1e160, 1e-200):
+        start = {"weight": size * torch.arange(1.0, 10.0).double().view(3, 3), "bias": torch.zeros(3)}
+        rounds = run(sharing(case), on=task(start=start), rounds=2, epochs=1, engine=on)
+        states = [state for report in rounds for state in (report.server, *report.clients)]
+        assert all(map(made_of_numbers, states)), f"a state is not finite where models begin at {size:g}"
+        scores = rounds[-1].scores or []
+        assert all(
+            said.failed or made_of_numbers(model) for said, model in zip(scores, rounds[-1].models, strict=True)
+        ), f"a model is not finite where models begin at {size:g}, and is not said to have failed"
+
+
+@law(variants=False)
+def broken_validation(case: Case, on: On) -> None:
+    """A silo whose validation data hold no numbers harms nobody, and gets a model of numbers itself."""
+    at = [one._replace(val=one.test) for one in silos()]
+    at[1] = at[1]._replace(val=Split(at[1].test.x * torch.nan, at[1].test.y))
+    rounds = run(case.method, at=at, rounds=2, epochs=1, engine=on)
+    assert all(map(made_of_numbers, rounds[-1].models)), "a model is not finite"
+    for report in rounds:  # its own state may note what it has judged
+        others = [state for client, state in enumerate(report.clients) if client != 1]
+        assert all(map(made_of_numbers, [report.server, *others])), f"round {report.round}: a state is not finite"
 
 
 @law()
