@@ -14,7 +14,12 @@ was sent; of a method that sends it none of its own, what it has sent last.
     inside     r - 0.9 L d,  L the longest step that `--robust norm` would let pass,  d the direction of the
                mean honest step
 
-The last two know what every honest silo sends in the round, which is more than a silo can know.
+and those that imitate one honest silo v, their victim, so that methods which listen to whoever is alike listen to them:
+
+    copy       x_v                                   just what v sends
+    undo       r_v - (x_v - r_v)                     v's own step, backwards, from what v was sent
+
+All of the last four know what honest silos are sent and send in the round, which is more than a silo can know.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ from amity.federation.silo import SiloSide
 from amity.learn.streams import stream
 
 KINDS = ("noise", "flip", "labels", "replay", "rider", "mild", "colluders", "inside")
+IMITATIONS = ("copy", "undo")
 ABSENT = "absent"
 """In place of a kind: attackers send nothing of use, and count as dropped."""
 
@@ -61,7 +67,10 @@ class Turns:
 class Attacked(Memory):
     """A federation in which some silos attack; the honest ones are asked first, so that attackers can know all."""
 
-    def __init__(self, plan: Plan, silos: Mapping[int, Silo], attackers: Sequence[int], kind: str) -> None:
+    def __init__(
+        self, plan: Plan, silos: Mapping[int, Silo], attackers: Sequence[int], kind: str, victim: int = 0
+    ) -> None:
+        self._victim = victim  # of those that imitate one; the honest silos are asked first, and so is it
         self._bad = tuple(attackers)
         self._honest = tuple(sorted(set(silos).difference(attackers)))
         self._kind = kind
@@ -105,6 +114,10 @@ class Attacked(Memory):
             return self._first.setdefault(client, vectors)
         if self._kind == "labels":
             return {}
+        if self._kind == "copy":
+            return {key: self._turns.trained[self._victim][key].clone() for key in vectors}
+        if self._kind == "undo":
+            return {key: _flip(self._turns, self._victim, (), key, round).to(x) for key, x in vectors.items()}
         make = _MADE_UP[self._kind]
         return {key: make(self._turns, client, self._honest, key, round).to(x) for key, x in vectors.items()}
 

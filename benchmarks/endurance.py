@@ -1,5 +1,5 @@
 """The long trial of the network engine: a federation on loopback that is struck once in every round, and must end as if
-nothing had happened. By hand: `python benchmarks/endurance.py [--silos 7] [--rounds 20] [--seed 0] [--keep DIR]`.
+nothing had happened. By hand: `python -m benchmarks.endurance [--silos 7] [--rounds 20] [--seed 0] [--keep DIR]`.
 
 A blow is drawn for each round: kill -9 of any process of any service, a whole service killed and started again, a
 frozen process (SIGSTOP), a cut of one silo's network (a proxy between it and the server lets nothing through), a full
@@ -11,7 +11,6 @@ a round twice. Everything is printed as it happens; the last lines are the accou
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import random
@@ -20,10 +19,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import torch
@@ -31,75 +31,25 @@ from safetensors.torch import load_file
 
 import amity
 from amity.config.run import Run
-from amity.engines.flare.trial import Trial, free_port, names_of, renamed
+from amity.engines.flare.trial import Trial, names_of, renamed
 from amity.hub.board import OVER
 from amity.hub.runs import HubRun
 from amity.prepare import silos_of
 from amity.record import read
+from benchmarks.proxies import Proxies
 
-BLOWS = ("worker", "job", "parent", "service", "server job", "server parent", "server", "freeze", "cut", "disk")
-
-
-class Proxies:
-    """A proxy for each silo, through which it reaches the server, and which can be cut."""
-
-    def __init__(self, target: int) -> None:
-        self._target = target
-        self.cut: set[str] = set()
-        self._open: dict[str, set[asyncio.StreamWriter]] = {}
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
-
-    def add(self, name: str) -> int:
-        """Start a silo's proxy; its port comes back."""
-        port, self._open[name] = free_port(), set()
-
-        async def start() -> None:
-            await asyncio.start_server(lambda r, w: self._join(name, r, w), "127.0.0.1", port)
-
-        asyncio.run_coroutine_threadsafe(start(), self._loop).result()
-        return port
-
-    def sever(self, name: str) -> None:
-        """Cut a silo's connections, and let no new one through."""
-        self.cut.add(name)
-        for writer in list(self._open[name]):
-            self._loop.call_soon_threadsafe(writer.transport.abort)
-
-    async def _join(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if name in self.cut:
-            writer.transport.abort()
-            return
-        try:
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        except OSError:
-            writer.transport.abort()
-            return
-        both = {writer, far_writer}
-        self._open[name] |= both
-        await asyncio.gather(_pipe(reader, far_writer), _pipe(far_reader, writer))
-        self._open[name] -= both
-
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while content := await reader.read(65536):
-            writer.write(content)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.transport.abort()
+KILLS = ("worker", "job", "parent", "service", "server job", "server parent", "server")  # -9
+BLOWS = (*KILLS, "freeze", "cut", "disk")
 
 
 class Arena:
     """The federation, and the blows that it takes."""
 
-    def __init__(self, trial: Trial, proxies: Proxies, draw: random.Random, disks: bool) -> None:
+    def __init__(self, trial: Trial, proxies: Proxies, draw: random.Random, blows: Sequence[str]) -> None:
         self.trial = trial
         self.proxies = proxies
         self.draw = draw
-        self.blows = BLOWS if disks else BLOWS[:-1]
+        self.blows = blows
 
     def strike(self, number: int) -> str:
         """Strike for the so many-th time: every kind of blow once, then any. What was done comes back in words."""
@@ -184,6 +134,48 @@ class Arena:
         return f"{name}'s disk full for {seconds} s"
 
 
+class Account(NamedTuple):
+    """What must hold at the end of a trial."""
+
+    phase: str  # in which the run has come out
+    words: str
+    seconds: float
+    struck: list[str]  # what was done, blow by blow
+    jobs: int  # that were handed in for it
+    equal: int  # silos whose model equals the simulator's, bit for bit
+    rounds: int  # on record
+    once: bool  # each of them is there, and once
+    twice: list[str]  # rounds that a silo has trained twice
+    left: list[int]  # processes that are still there
+
+    def good(self, silos: int) -> bool:
+        """Whether all came out as if nothing had happened."""
+        return self.phase == "ended" and self.equal == silos and self.once and not self.twice and not self.left
+
+
+def endure(folder: Path, run: Run, blows: Sequence[str], seed: int, most: int) -> Account:
+    """Strike a federation in a folder, at most so many times, once in a round; how it came out comes back."""
+    trial = Trial(folder, renamed(silos_of(run), names_of(int(run.clients))))
+    mounts = _mount_states(trial) if "disk" in blows else []
+    proxies = _through_proxies(trial)
+    arena = Arena(trial, proxies, random.Random(seed), [blow for blow in blows if mounts or blow != "disk"])
+    began = time.monotonic()
+    try:
+        with trial:
+            trial.start("server", *trial.names)
+            handed = trial.submit(run, "long", limits={"failures": 1000})
+            struck = _strike_until_over(arena, handed, run.rounds, most)
+            found = _account(trial, handed, run, struck, time.monotonic() - began)
+        above = {os.getpid(), *(one.pid for one in psutil.Process().parents())}  # who was told of the folder too
+        left = [
+            one.pid for one in psutil.process_iter() if one.pid not in above and str(folder) in " ".join(_words(one))
+        ]
+        return found._replace(left=left)
+    finally:
+        for mount in mounts:
+            subprocess.run(["umount", "-l", str(mount)], check=False)
+
+
 def main() -> None:
     """Run the trial and print its account."""
     reader = argparse.ArgumentParser(description=__doc__)
@@ -195,28 +187,14 @@ def main() -> None:
     asked = reader.parse_args()
     folder = asked.keep or Path(tempfile.mkdtemp(prefix="amity-endurance-"))
     run = Run("scaffold", data="digits", clients=asked.silos, rounds=asked.rounds, epochs=asked.epochs, engine="loop")
-    trial = Trial(folder, renamed(silos_of(run), names_of(asked.silos)))
-    mounts = _mount_states(trial)
-    proxies = _through_proxies(trial)
-    arena = Arena(trial, proxies, random.Random(asked.seed), bool(mounts))
-    began = time.monotonic()
-    try:
-        with trial:
-            trial.start("server", *trial.names)
-            handed = trial.submit(run, "long", limits={"failures": 1000})
-            struck = _strike_until_over(arena, handed, asked.rounds)
-            status = handed.status
-            print(f"the run came out {status['phase']} after {time.monotonic() - began:.0f} s {status['words']}")
-            good = status["phase"] == "ended" and _account(trial, handed, run, struck)
-        above = {os.getpid(), *(one.pid for one in psutil.Process().parents())}  # who was told of the folder too
-        left = [
-            one.pid for one in psutil.process_iter() if one.pid not in above and str(folder) in " ".join(_words(one))
-        ]
-        print(f"processes left: {left or 'none'}")
-    finally:
-        for mount in mounts:
-            subprocess.run(["umount", "-l", str(mount)], check=False)
-    sys.exit(0 if good and status["phase"] == "ended" and not left else 1)
+    found = endure(folder, run, BLOWS, asked.seed, asked.rounds)
+    print(f"the run came out {found.phase} after {found.seconds:.0f} s {found.words}")
+    print(f"blows: {len(found.struck)}; jobs handed in: {found.jobs}")
+    print(f"models equal to the simulator's: {found.equal} of {asked.silos}")
+    print(f"rounds on record: {found.rounds} of {asked.rounds}, each once: {found.once}")
+    print(f"rounds trained twice: {', '.join(found.twice) or 'none'}")
+    print(f"processes left: {found.left or 'none'}")
+    sys.exit(0 if found.good(asked.silos) else 1)
 
 
 def _words(process: psutil.Process) -> list[str]:
@@ -250,14 +228,18 @@ def _through_proxies(trial: Trial) -> Proxies:
     return proxies
 
 
-def _strike_until_over(arena: Arena, run: HubRun, rounds: int) -> list[str]:
-    """Strike once in every round, until the run is over."""
+def _strike_until_over(arena: Arena, run: HubRun, rounds: int, most: int) -> list[str]:
+    """Strike once in every round, at most so many times, until the run is over."""
     struck: list[str] = []
     began = time.monotonic()
     last = 0
     while run.status["phase"] not in OVER and time.monotonic() - began < 600 * rounds:
         number = run.status["round"] + 1
-        if number > last and any(one["step"] == "training" for one in run.status["silos"].values()):
+        if (
+            number > last
+            and len(struck) < most
+            and any(one["step"] == "training" for one in run.status["silos"].values())
+        ):
             time.sleep(arena.draw.uniform(0.0, 1.5))
             words = arena.strike(len(struck) + 1)
             struck.append(words)
@@ -267,24 +249,23 @@ def _strike_until_over(arena: Arena, run: HubRun, rounds: int) -> list[str]:
     return struck
 
 
-def _account(trial: Trial, handed: HubRun, run: Run, struck: list[str]) -> bool:
-    """Print what must hold at the end; whether it does comes back."""
+def _account(trial: Trial, handed: HubRun, run: Run, struck: list[str], seconds: float) -> Account:
+    """Compare the end of a trial with what must hold."""
     expected = amity.run(run, trial.silos)
     assert isinstance(expected, amity.Result)
-    equal, twice = 0, []
+    status, equal, twice = handed.status, 0, list[str]()
     for name in trial.names:
-        ours = load_file(trial.results(name, "long") / "model.safetensors")
-        equal += all(torch.equal(ours[key], value) for key, value in expected.model(name).state_dict().items())
-        log = (trial.folder / f"{name}-state" / "worker.log").read_text()
-        turns = Counter(re.findall(r"run long, state: round (\d+) is trained and saved", log))
+        file, log = trial.results(name, "long") / "model.safetensors", trial.folder / f"{name}-state" / "worker.log"
+        ours = load_file(file) if file.exists() else {}
+        wanted = expected.model(name).state_dict()
+        equal += ours.keys() == wanted.keys() and all(torch.equal(ours[key], value) for key, value in wanted.items())
+        said = log.read_text() if log.exists() else ""
+        turns = Counter(re.findall(r"run long, state: round (\d+) is trained and saved", said))
         twice += [f"{name} round {number}" for number, count in turns.items() if count > 1]
     lines = read(handed.folder / "record").lines
-    complete = [line["round"] for line in lines] == list(range(1, run.rounds + 1))
-    print(f"blows: {len(struck)}; jobs handed in: {handed.job['number']}")
-    print(f"models equal to the simulator's: {equal} of {len(trial.names)}")
-    print(f"rounds on record: {len(lines)} of {run.rounds}, each once: {complete}")
-    print(f"rounds trained twice: {', '.join(twice) or 'none'}")
-    return equal == len(trial.names) and complete and not twice
+    once = [line["round"] for line in lines] == list(range(1, run.rounds + 1))
+    phase, words = status["phase"], status["words"]
+    return Account(phase, words, seconds, struck, handed.job["number"], equal, len(lines), once, twice, [])
 
 
 if __name__ == "__main__":

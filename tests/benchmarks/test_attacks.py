@@ -7,11 +7,14 @@ from collections.abc import Sequence
 import pytest
 import torch
 from small import plan_of, same, silos
+from torch import Tensor
 
 from amity.config.robust import Robust
+from amity.contract import State
 from amity.federation.reports import Round
 from amity.federation.server import ServerSide
-from benchmarks.attackers import ABSENT, KINDS, Attacked
+from benchmarks import imitators
+from benchmarks.attackers import ABSENT, IMITATIONS, KINDS, Attacked
 from benchmarks.attacks import DATA, METHODS, Case, Found, _cost, cases, tables
 
 BAD = (1, 4)
@@ -51,6 +54,37 @@ def test_who_knows_the_rule_is_let_in() -> None:
 
 def test_the_page_has_the_tables_of_what_was_measured() -> None:
     assert "\n".join(tables(DATA)).strip() in (DATA.parent / "robust.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_table_of_imitators() -> None:
+    assert "\n".join(imitators.table(imitators.DATA)) in (DATA.parent / "robust.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("method", ["fedamp", "fedavg"])
+def test_imitators_send_what_their_victim_sends_or_its_step_backwards(method: str) -> None:
+    """By hand, from what crossed the wire: the victim is silo 0, and attackers do not disturb round 1 of anybody."""
+    plan, at = plan_of(method, at=silos(10), rounds=1)
+    sent = {}
+    for kind in ("honest", *IMITATIONS):
+        carrier = Attacked(plan, at, BAD if kind != "honest" else (), kind, victim=0)
+        taken: list[Tensor] = []
+        real = type(plan.method).aggregate
+
+        def aggregate(self: object, server: State, who: Tensor, uploads: State, round: int) -> State:
+            taken.append(uploads["params"].clone())  # noqa: B023
+            return real(self, server, who, uploads, round)  # type: ignore[arg-type]  # noqa: B023
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(type(plan.method), "aggregate", aggregate)
+            assert not any(report.dropped for report in ServerSide(plan, carrier).rounds())
+        sent[kind] = taken[0]
+    first = plan.task.initial(plan.fed)["params"]
+    honest, step = sent["honest"], sent["honest"][0] - first
+    for kind, wanted in (("copy", first + step), ("undo", first - step)):
+        for attacker in BAD:
+            assert torch.allclose(sent[kind][attacker], wanted, atol=1e-12)
+        others = [client for client in range(10) if client not in BAD]
+        assert torch.equal(sent[kind][others], honest[others])
 
 
 def test_protected_runs_come_before_those_that_may_be_the_same() -> None:
