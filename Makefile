@@ -21,7 +21,7 @@ USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-federation test check bench mutate sbom audit hashes docs site
+.PHONY: help setup demo demo-federation test check bench soak mutate sbom audit hashes docs site
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,10 @@ check: setup  ## formatting, lint and types
 bench: setup  ## speed and memory, as ratios against baselines in the same run
 	$(BIN)/amity bench
 
+soak: setup  ## try at random: runs, kills, damage, options, files, a federation (under an hour), with its tally
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak --json docs/tried.json; failed=$$?; \
+	$(BIN)/python docs/tried.py; exit $$failed
+
 # The tool is large and needed here only: it is installed when first asked for.
 mutate: setup  ## break the method code in small ways and see whether the tests notice (long)
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[mutate]'
@@ -104,6 +108,7 @@ docs: setup  ## rewrite the pages that are made from the code, from what was mea
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/performance.py
 	$(BIN)/python docs/reproduce.py
+	$(BIN)/python docs/tried.py
 	$(BIN)/python deploy/supply.py --licences docs/licences.md
 
 site: setup  ## the documentation as a site, to be read without a network: site/index.html

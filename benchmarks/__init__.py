@@ -21,4 +21,5 @@ BENCHMARKS = {
     "workers": "benchmarks.workers",
     "growth": "benchmarks.growth",
     "cluster": "benchmarks.cluster",
+    "encrypted": "benchmarks.encrypted",
 }

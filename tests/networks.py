@@ -27,10 +27,10 @@ from amity.contract import State
 from amity.data import Silos
 from amity.errors import LostWorker
 from amity.federation.encoding import decode
-from amity.federation.held import down_of, sha256
+from amity.federation.held import down_of
 from amity.federation.messages import Message
 from amity.federation.run_contract import DataForm, RunContract
-from amity.federation.transport import Away, Letter
+from amity.federation.transport import Away, Letter, sha256
 from amity.hub.board import Status, read_status
 from amity.hub.conduct import conduct
 from amity.prepare import silos_of

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -38,6 +40,18 @@ from amity.testing.federation import solver_of as solver_of
 from amity.testing.federation import task as task
 from amity.testing.federation import turn_of as turn_of
 from amity.testing.watched import Hostile as Hostile
+
+DIFFERENT = ("separate", "fedavg", "fedavg-ft", "fedamp", "apple", "scaffold", "ditto", "fedfomo", "twin", "accord")
+"""Methods that differ in what they send and keep: no model on the way, one, a cloud model, several, controls, two of
+one's own, further training, an ending."""
+
+
+def quickly(names: Iterable[str], quick: Iterable[str] = DIFFERENT) -> list[Any]:
+    """These methods as parameters of a test, of which all but some are for the slow tests.
+
+    For what does not look into a method, so that the others would show the same; the laws are put to all of them.
+    """
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def scores_of(report: Round) -> list[Measured]:

@@ -195,6 +195,7 @@ def write_patients(file: Path, seed: int, count: int, columns: slice = slice(Non
             table.writerow([number, age, pulse, lactate, "yes" if ill else "no"][columns])
 
 
+@pytest.mark.slow  # a minute and more
 def test_the_guide_leads_to_a_first_run(tmp_path: Path) -> None:
     with street(tmp_path) as here:
         for seed, name in enumerate(SILOS):

@@ -29,6 +29,21 @@ def test_the_page_of_results_is_what_is_recorded() -> None:
     assert page() == (DOCS / "reproduce.md").read_text(encoding="utf-8"), "run python docs/reproduce.py"
 
 
+def test_what_is_said_of_each_paper_is_what_its_claims_count() -> None:
+    """The ten lines that the page opens with count comparisons; each count stands among the claims of that paper."""
+    text = (DOCS / "reproduce.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\d+\. .*(?:\n +.*)*", text.partition("\n    amity")[0], re.MULTILINE)
+    glance = text.partition("## The claims at a glance")[2].partition("\n## ")[0]
+    papers, paper = {"FedAMP": "fedamp", "PFedAtt": "pfedatt", "FedACS": "fedacs", "APPLE": "apple"}, ""
+    assert len(lines) == 10
+    for line in lines:
+        opened = re.match(r"\d+\. \*\*(\w+)", line)
+        paper = papers[opened[1]] if opened else paper
+        claims = "".join(re.findall(rf"^\*\*{paper}/.*\n\n(?:- .*\n)+", glance, re.MULTILINE))
+        counts = re.findall(r"\d+ of \d+", line)
+        assert all(f"({count} comparison" in claims for count in counts), (paper, counts)
+
+
 def test_the_results_in_the_readme_are_recorded() -> None:
     root = DOCS.parent
     readme = (root / "README.md").read_text(encoding="utf-8")

@@ -56,6 +56,7 @@ def test_a_program_listens_as_with_any_library(caplog: pytest.LogCaptureFixture)
         (Event("lost", 7, words="a machine is gone"), "WARNING", "round 7, lost: a machine is gone"),
         (Event("note", words="two\nlines"), "INFO", "note: two\\nlines"),
         (Event("left", 4, "a\rb\u2028c"), "INFO", "round 4, left, a\\nb\\nc"),
+        (Event("aside", 4, words="\x1b[2Jgone"), "WARNING", "round 4, aside: \\x1b[2Jgone"),
     ],
 )
 def test_an_event_is_one_line(event: Event, level: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:

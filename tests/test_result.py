@@ -25,6 +25,7 @@ from four_silos import (
 from report.reported_runs import Page
 from safetensors.torch import load_file
 from sklearn import metrics
+from small import quickly
 
 import amity
 from amity import record
@@ -34,7 +35,7 @@ from amity.report import write_report
 from amity.report.table import p_values
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", quickly(METHODS))
 def test_the_models_that_come_back_are_those_that_were_evaluated(method: str, tmp_path: Path) -> None:
     result = amity.run(quick(method), own(), model=network, out=tmp_path / "run")
     assert list(result.accuracy) == list(NAMES)
@@ -81,7 +82,7 @@ def test_an_unknown_silo_names_the_nearest() -> None:
 # Which round is delivered.
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "pooled"])
+@pytest.mark.parametrize("method", quickly(name for name in METHODS if name != "pooled"))
 def test_what_is_delivered_is_chosen_without_test_data(method: str, tmp_path: Path) -> None:
     """Rates that overshoot: a round before the last is the best on validation data, another one on test data."""
     rate = (

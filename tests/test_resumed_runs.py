@@ -25,6 +25,8 @@ from listening import recorded, run_ready
 
 import amity
 from amity import record
+from amity.contract import State
+from amity.federation.silo import SiloSide
 from amity.prepare import prepare
 from amity.report import write_report
 from amity.report.figures import tables
@@ -172,3 +174,31 @@ def test_cloud_models_of_an_earlier_end_are_not_left(tmp_path: Path) -> None:
         run = quick("fedamp", rounds=rounds, participation=0.5)
         last = amity.run(run, own(), model=linear, out=tmp_path / "run", resume=rounds > 3)
         assert record.read(tmp_path / "run").clouds.keys() == set(last.lines[-1]["took_part"])
+
+
+@pytest.mark.parametrize("engine", ["loop", "memory"])
+def test_an_upload_that_comes_again_after_a_resume_is_recognised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Literal["loop", "memory"]
+) -> None:
+    """A silo sends its first upload once more: in a run that was let alone, and in one that was stopped before."""
+    real, first = SiloSide.train, dict[str, State]()
+
+    def repeating(silo: SiloSide, round: int, down: State) -> State:
+        upload = {key: value.clone() for key, value in real(silo, round, down).items()}
+        first.setdefault(silo.name, upload)
+        return first[silo.name] if (silo.name, round) == ("east", 4) else upload
+
+    def stop(line: dict[str, Any]) -> None:
+        if line["round"] == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(SiloSide, "train", repeating)
+    run = quick("fedavg-local", rounds=5, robust="norm", engine=engine)
+    whole = amity.run(run, own(), model=linear)
+    assert list(whole.lines[3]["dropped"]) == ["east"] and "came before" in whole.lines[3]["dropped"]["east"]
+    first.clear()
+    with pytest.raises(KeyboardInterrupt):
+        amity.run(run, own(), model=linear, out=tmp_path / "run", listen=recorded(stop))
+    again = amity.run(run, own(), model=linear, out=tmp_path / "run", resume=True)
+    assert [line["dropped"] for line in again.lines] == [line["dropped"] for line in whole.lines]
+    assert equal(weights_of(again), weights_of(whole))

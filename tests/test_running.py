@@ -139,7 +139,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", [KeyboardInterrupt, Killed])
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_that_is_stopped_at_any_event_and_once_more_comes_to_the_same_end(
@@ -227,7 +227,7 @@ def fail_at(patch: pytest.MonkeyPatch, owner: Any, name: str, call: int, error: 
     return count
 
 
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", [Case("clouds", every=2), Case("served", every=2), Case("learnt", val=False, every=3)])
 @pytest.mark.parametrize(
     ("owner", "name"),

@@ -21,11 +21,14 @@ from amity.abilities import Averages as Averages
 from amity.abilities import ChoosesLast as ChoosesLast
 from amity.abilities import Choosing as Choosing  # what only some methods have
 from amity.abilities import Clouded as Clouded
+from amity.abilities import Consults as Consults
 from amity.abilities import CountsGradients as CountsGradients
 from amity.abilities import DeclaresUploads as DeclaresUploads
 from amity.abilities import Grows as Grows
+from amity.abilities import Measures as Measures
 from amity.abilities import Particular as Particular
 from amity.abilities import ProposesEnding as ProposesEnding
+from amity.abilities import Question as Question
 from amity.abilities import Relational as Relational
 from amity.abilities import Starts as Starts
 from amity.abilities import UsesExamples as UsesExamples
@@ -245,6 +248,11 @@ def declared(method: Method, task: Task, fed: Federation, down: Download) -> Kin
 def averaged_keys(method: Method) -> tuple[str, ...]:
     """The keys of uploads that the method's server uses only in their mean."""
     return method.averaged if isinstance(method, Averages) else ()
+
+
+def measured_keys(method: Method) -> tuple[str, ...]:
+    """The keys of uploads that are scores of models on examples that a silo holds out."""
+    return method.measured if isinstance(method, Measures) else ()
 
 
 def gradients_of(method: Method, epochs: int, batches: int) -> int:

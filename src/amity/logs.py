@@ -92,6 +92,15 @@ def check_level(level: str) -> str:
     return level.strip().lower()
 
 
+def visible(text: str) -> str:
+    """Return a text in one line that does nothing to a terminal: what is no printable letter is shown as its escape.
+
+    >>> print(visible("two\\nlines, one \\x1b[31mred"))
+    two\\nlines, one \\x1b[31mred
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 class _OneLine(logging.Formatter):
     """Lines that begin with the time in ISO 8601; only the traceback of a fault takes more than one."""
 
@@ -99,7 +108,7 @@ class _OneLine(logging.Formatter):
         return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return "\\n".join(super().formatMessage(record).splitlines())
+        return "\\n".join(map(visible, super().formatMessage(record).splitlines()))
 
 
 class _ToStderr(logging.StreamHandler[IO[str]]):

@@ -21,15 +21,17 @@ from torch import Tensor, nn
 
 from amity import methods, models
 from amity.config.references import ALONE, REFERENCES
-from amity.config.robust import MEANS
 from amity.config.run import Run
-from amity.contract import InputError, Method, Particular, ProposesEnding, Solver, Validating, averaged_keys
+from amity.contract import InputError, Method, Particular, ProposesEnding, Solver, Validating
+from amity.encrypted_runs import encrypted
+from amity.federation.participation import sampled_of
 from amity.federation.plan import Member, Plan, federation_of
 from amity.learn.task import Task
 from amity.methods.ended import Length, with_ending
 from amity.methods.pooled import Pooled
 from amity.metric import Metric, main_metric
 from amity.private_runs import check_private
+from amity.protected_runs import check_mix, check_robust
 
 RATES = {"adam": 1e-3, "sgd": 1e-2}
 """Rates of an optimiser that is not the method's own, where none is given."""
@@ -56,12 +58,9 @@ def resolve(
     solver = solver_of(run, label, built, [member.size for member in roster])
     if isinstance(built, Particular):
         built.accept(solver)
-    if run.robust in MEANS and label not in REFERENCES and not averaged_keys(built):
-        raise InputError(
-            f"robust {run.robust} needs a method whose server averages models, got {label}: take norm, for every method"
-        )
+    check_robust(run, label, built)
     share = 1.0 if run.participation == "auto" else run.participation
-    _check_mix(run, label, len(roster))
+    check_mix(run, label, sampled_of(replace(run.who, participation=share), len(roster)))
     if isinstance(built, Pooled):  # after the batch size, which follows the silos' own sizes
         roster, share = _pooled(run, share, roster), 1.0
     _check_batches(task, roster, solver)
@@ -82,8 +81,8 @@ def resolve(
         settings=methods.settings_of(built),
     )
     fed = federation_of(roster, resolved.all_rounds, run.seed, run.min_mix)
-    ended = with_its_ending(run, built)
-    plan = Plan(ended, task, fed, solver, resolved.who, robust=run.robust, privacy=run.privacy)
+    ended = encrypted(run, label, built, with_its_ending(run, built))
+    plan = Plan(ended, task, fed, solver, resolved.who, robust=run.robust, privacy=run.privacy, min_count=run.min_count)
     check_private(resolved, plan)
     return Resolved(resolved, plan)
 
@@ -112,7 +111,9 @@ def alone_of(run: Run, method: Method | None = None) -> Run:
         ending=ending,
         safe=False,
         robust="off",
-        dp_noise="none",  # nothing leaves a silo that is alone
+        min_count=1,  # nothing leaves a silo that is alone
+        encrypted=False,
+        dp_noise="none",
         dp_epsilon="none",
         dp_clip="auto",
         dp_delta="auto",
@@ -183,19 +184,6 @@ def solver_of(run: Run, name: str, method: Method, sizes: Sequence[int]) -> Solv
         decay=run.lr_decay,
         batch=min(own.batch, third) if run.batch == "auto" else run.batch,
     )
-
-
-def _check_mix(run: Run, name: str, clients: int) -> None:
-    """Refuse a run that cannot mix as many silos' models as it is asked to."""
-    if run.min_mix == 1 or name in REFERENCES:
-        return
-    if name in methods.METHODS and methods.METHODS[name].hands_on:
-        raise InputError(
-            f"min_mix needs a method that mixes models at the server, got {name}, which hands them on as they are: "
-            "choose another method, or leave min_mix at 1"
-        )
-    if run.min_mix >= clients:
-        raise InputError(f"min_mix {run.min_mix} needs as many other silos, there are {clients - 1}: choose less")
 
 
 def _agreed(roster: Sequence[Member]) -> tuple[tuple[int, ...], int]:

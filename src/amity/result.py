@@ -123,9 +123,10 @@ class Result:
     def __str__(self) -> str:
         told, metric = self.summary, self.metric
         found = {silo: value for silo, value in self.scores.items() if not math.isnan(value)}
+        over = "" if len(found) in (0, len(self.scores)) else f" over {len(found)} of {len(self.scores)} silos"
         lines = [
             f"{told['method']} on {told['data']}, {told['setting']}: {told['clients']} silos, {told['rounds']} rounds",
-            f"  mean test {metric.title} {metric.text(self.best)} with the models of round {self.round} "
+            f"  mean test {metric.title} {metric.text(self.best)}{over} with the models of round {self.round} "
             f"({told['chosen_by']})",
         ]
         if found:

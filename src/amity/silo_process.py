@@ -105,7 +105,7 @@ def _read(document: str) -> tuple[Run, list[Member]]:
         run = Run(**{key: value for key, value in table.items() if key != "set"}, settings=table["set"])
         lines = content.get("roster", [])
         roster = [Member(**{**line, "shape": tuple(line["shape"])}) for line in lines]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"the document of a run cannot be read ({error}): look at who sends it") from None
@@ -129,7 +129,7 @@ def load_silo(folder: Path) -> Silos:
     try:
         facts = json.loads((folder / "silo.json").read_bytes())
         tensors = {key: value.clone() for key, value in load_file(folder / "data.safetensors").items()}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{folder} holds no silo ({error}): give the folder of one") from None
     parts = {name: Split(tensors[f"{name}/x"], tensors[f"{name}/y"]) for name in ("train", "test")}
     val = Split(tensors["val/x"], tensors["val/y"]) if "val/x" in tensors else None

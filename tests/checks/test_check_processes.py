@@ -138,6 +138,7 @@ def wait_until(what: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_kit_that_runs_elsewhere_is_seen(running: Path) -> None:
     copy = Path(shutil.copytree(running / "north", running / "copy"))
     with service(copy):

@@ -221,6 +221,9 @@ def test_a_worker_that_was_left_behind(place: Path) -> None:
     [
         ('approve = "standing"', "WARN", "without anybody here being asked"),
         ('approve = "standing"\nmost_rounds = 5', "PASS", "at most 5 rounds, without asking"),
+        ('approve = "standing"\nmost_epsilon = 4', "PASS", "differential privacy within epsilon 4, without asking"),
+        ('approve = "standing"\nleast_mix = 3', "PASS", "the models of 3 others mixed or more, without asking"),
+        ('approve = "standing"\nleast_tested = 5', "PASS", "no score of fewer than 5 examples, without asking"),
         (
             'methods = ["fedavg", "fedamp"]\nleast_quorum = 2\nleast_invited = 3\nmost_megabytes = 0.5\n'
             'most_epochs = 2\nmetrics = ["loss"]\nwire = ["float32"]',

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cli.commands import TINY, Amity, refused, tree, with_tiny
+from cli.commands import TINY, Amity, clinics, refused, tree, with_tiny
 from safetensors.torch import save_file
 
 UNKNOWN = {
@@ -263,3 +263,45 @@ def test_an_output_that_is_a_file_is_refused(amity: Amity, command: str, tmp_pat
 def test_other_commands_refuse_in_one_line_too(amity: Amity, words: str, tmp_path: Path) -> None:
     refused(amity(*words.split()))
     assert tree(tmp_path) == {}
+
+
+# Named in plain words: half of a character in a test's name cannot be sent to a process beside this one.
+@pytest.mark.parametrize("evil", ["\x1b[31mred\x1b[0m", "\u202egnp.exe", "\udcff", "a\rb"], ids=ascii)
+@pytest.mark.parametrize(
+    "words", ["run separate --config", "run separate --init-from", "report", "federation status --hub"]
+)
+def test_what_is_said_does_nothing_to_a_terminal(amity: Amity, words: str, evil: str, tmp_path: Path) -> None:
+    said = amity(*words.split(), evil, *(TINY if words.startswith("run") else ()))
+    refused(said)
+    assert said.err.removesuffix("\n").isprintable()
+    assert tree(tmp_path) == {}
+
+
+def test_a_value_of_any_length_is_told_in_a_line_that_can_be_read(amity: Amity) -> None:
+    said = amity("run", "separate", "--rounds", "9" * 5000)
+    refused(said, "run needs rounds to be a whole number")
+    assert len(said.err) < 500
+
+
+def test_text_that_cannot_be_written_down_is_refused(amity: Amity, tmp_path: Path) -> None:
+    """Names of files may hold bytes that are no text; a run's configuration is text."""
+    refused(amity("run", "separate", *TINY, "--ray-address", "\udcff", "--out", "made"), "ray_address", "UTF-8")
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no file without an end")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run separate --config /dev/zero",
+        "run separate --data folder:clinics --schema /dev/zero",
+        "federation init /dev/zero --hub hub",
+        "federation contract /dev/zero",
+        "federation add /dev/zero --hub hub",
+    ],
+)
+def test_a_file_without_an_end_is_not_read_to_its_end(amity: Amity, words: str, tmp_path: Path) -> None:
+    clinics(tmp_path / "clinics")
+    before = tree(tmp_path)
+    refused(amity(*words.split()))
+    assert tree(tmp_path) == before

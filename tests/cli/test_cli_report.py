@@ -81,3 +81,15 @@ def test_a_report_with_every_figure_as_a_file(amity: Amity, tmp_path: Path, fini
     for bad in ("report.html/inside", "x" * 300, "/proc/figures"):  # below a file, too long, on a system that has none
         refused(amity("report", finished, "--out", "other.html", "--figures", bad), "cannot write figures to")
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("json", ["taken", "file/below.json"])
+def test_where_a_view_cannot_go_no_page_is_written_either(
+    amity: Amity, json: str, tmp_path: Path, finished: Path
+) -> None:
+    shutil.copytree(finished, tmp_path / "held")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "file").write_text("mine")
+    before = tree(tmp_path)
+    refused(amity("report", "held", "--json", json), "cannot write the view to")
+    assert tree(tmp_path) == before

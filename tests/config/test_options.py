@@ -53,6 +53,17 @@ def test_defaults_pass() -> None:
     check(Sample())
 
 
+def test_a_default_outside_its_own_range_is_refused_where_it_is_used() -> None:
+    @dataclass(frozen=True)
+    class Wrong:
+        rate: float = option(2.0, "a rate", at_most=1)
+
+    check(Wrong(0.5))
+    for _ in range(2):
+        with pytest.raises(InputError, match="needs rate to be a number <= 1, got 2.0"):
+            check(Wrong())
+
+
 @given(st.floats(allow_nan=True, allow_infinity=True) | st.integers(-3, 3))
 def test_a_number_is_admitted_exactly_within_its_range(value: float) -> None:
     if 0 < value <= 1:

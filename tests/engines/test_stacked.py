@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -23,6 +23,7 @@ from small import (
     half_square,
     linear,
     mlp,
+    quickly,
     run,
     same,
     scores_of,
@@ -100,20 +101,16 @@ def both(method: Any, **options: Any) -> tuple[list[Seen], list[Seen]]:
 # Equal to the loop
 
 
-@pytest.mark.parametrize(
-    ("sizes", "dtype"),
-    [
-        ("equal", torch.float64),
-        ("unequal", torch.float32),
-        ("epochs", torch.float64),
-        # So every method has had every kind of silos, and both types; the other pairs are for the slow tests.
-        pytest.param("equal", torch.float32, marks=pytest.mark.slow),
-        pytest.param("unequal", torch.float64, marks=pytest.mark.slow),
-        pytest.param("epochs", torch.float32, marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("name", METHODS)
+def in_turn() -> Iterator[Any]:
+    """Every method with every kind of silos and both types, two of the six at a time: the others are for slow tests."""
+    for place, name in enumerate(METHODS):
+        for number, sizes in enumerate(("equal", "unequal", "epochs")):
+            for dtype in (torch.float64, torch.float32):
+                quick = number == (place + (dtype == torch.float32)) % 3
+                yield pytest.param(name, sizes, dtype, marks=[] if quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "sizes", "dtype"), list(in_turn()), ids=str)
 def test_stacked_equals_loop(name: str, sizes: str, dtype: torch.dtype) -> None:
     at, rule = SILOS[sizes]
     method = build(name)
@@ -194,7 +191,7 @@ def test_the_order_of_silos_does_not_matter() -> None:
     assert max(difference(a, b) for a, b in zip(one.models, other.models[::-1], strict=True)) <= 1e-10
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", quickly(METHODS))
 def test_the_number_of_workers_changes_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked, "ROWS", 2)
     task = task_of(dtype=torch.float32)

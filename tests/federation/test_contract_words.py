@@ -49,6 +49,14 @@ def test_other_contracts_are_told_otherwise() -> None:
     assert "privacy" not in in_words(CONTRACT) and "dp_epsilon" not in noisy
 
 
+def test_what_is_kept_back_and_mixed_is_said() -> None:
+    plain = in_words(CONTRACT)
+    assert "fewer than" not in plain and "mixes the models" not in plain
+    strict = in_words(with_run(replace(CONTRACT, quorum=3), min_count=7, min_mix=2))
+    assert "what a silo is sent mixes the models of at least 2 others, or of none" in strict
+    assert "no score that rests on fewer than 7 test examples" in strict and "min_" not in strict
+
+
 def test_what_a_summary_tells_is_all_there() -> None:
     contract = asked(("aurora", "borea"), least_count=8)
     words = in_words(contract)

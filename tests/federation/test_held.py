@@ -17,7 +17,7 @@ from amity.federation import carrier as asks
 from amity.federation.audit import entries, verify
 from amity.federation.distant import Distant, Manners
 from amity.federation.encoding import Unheld, decode, encode, title
-from amity.federation.held import LEAST, LastTensors, down_of, sha256
+from amity.federation.held import LEAST, LastTensors, down_of
 from amity.federation.letters import Letters
 from amity.federation.messages import (
     Answer,
@@ -34,7 +34,7 @@ from amity.federation.messages import (
     Upload,
 )
 from amity.federation.narrowing import Wire
-from amity.federation.transport import Letter
+from amity.federation.transport import Letter, sha256
 
 NAMES = ["ash", "birch"]
 SIZE = 4 * LEAST  # bytes of a model

@@ -18,6 +18,7 @@ from amity.federation.encoding import KINDS, LONGEST_HEADER, MAGIC, decode, dige
 from amity.federation.messages import (
     VERDICTS,
     Answer,
+    Ask,
     Commit,
     Declined,
     Describe,
@@ -37,6 +38,7 @@ from amity.federation.messages import (
     Standing,
     Summarise,
     Summarised,
+    Told,
     Train,
     Upload,
 )
@@ -67,6 +69,8 @@ MESSAGES = {
     Propose: st.builds(Propose, *head, names),
     Hello: st.builds(Hello, *head, whole, st.none() | st.sampled_from(VERDICTS)),
     Train: st.builds(Train, *head, states()),
+    Ask: st.builds(Ask, *head, states()),
+    Told: st.builds(Told, *head, states()),
     Commit: st.builds(Commit, *head, st.sampled_from(VERDICTS)),
     Measure: st.builds(Measure, *head, st.none() | states()),
     Keep: st.builds(Keep, *head, st.none() | states()),

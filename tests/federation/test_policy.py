@@ -70,6 +70,12 @@ def test_an_approval_by_hand_does_not_lift_the_limits() -> None:
         ({"metrics": ("accuracy",)}, CONTRACT, True),
         ({"metrics": ()}, CONTRACT, False),
         ({"wire": ("float16", "float32")}, CONTRACT, True),
+        ({"least_mix": 2}, CONTRACT, False),
+        ({"least_mix": 2}, with_run(replace(CONTRACT, quorum=3), min_mix=2), True),
+        ({"least_mix": 2}, with_run(CONTRACT, method="separate", set={}), True),  # sends nobody anything
+        ({"least_tested": 5}, CONTRACT, False),
+        ({"least_tested": 5}, with_run(CONTRACT, min_count=4), False),
+        ({"least_tested": 5}, with_run(CONTRACT, min_count=5), True),
     ],
 )
 def test_limits_are_exact(limit: dict[str, Any], contract: RunContract, allowed: bool) -> None:
@@ -173,10 +179,12 @@ def test_the_table_of_a_silo_toml() -> None:
         "summaries": "never",
         "least_count": 10,
         "most_epsilon": 4,
+        "least_mix": 3,
+        "least_tested": 5,
     }
     assert table.keys() == {field.name for field in fields(SiloPolicy)}
     assert policy_of(table) == SiloPolicy(
-        ("fedamp",), 100, 5, 3, 2, 0.5, "any", ("float32",), "standing", "never", 10, 4
+        ("fedamp",), 100, 5, 3, 2, 0.5, "any", ("float32",), "standing", "never", 10, 4, 3, 5
     )
 
 

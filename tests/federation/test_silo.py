@@ -8,6 +8,7 @@ import pytest
 import torch
 from small import copied, opened, plan_of, same
 
+from amity.contract import State, Turn
 from amity.engines.memory import Memory, answered, wired
 from amity.errors import InputError
 from amity.federation.encoding import decode, encode
@@ -30,6 +31,8 @@ from amity.federation.reports import Progress
 from amity.federation.resume import begin
 from amity.federation.server import ServerSide
 from amity.federation.silo import SiloSide
+from amity.learn.task import Task
+from amity.methods.fedavg import FedAvg
 
 
 def side(method: str = "scaffold", client: int = 2) -> tuple[SiloSide, Train]:
@@ -267,3 +270,23 @@ def test_a_silo_that_gives_no_account_of_its_model_keeps_nobody_from_going_on() 
         ]
         assert report.took_part == [0, 1, 2, 3, 4]
     assert [(event.round, event.silo) for event in heard if event.what == "refused"] == [(1, "1"), (2, "1")]
+
+
+def test_of_code_that_fails_only_the_place_and_the_kind_are_told() -> None:
+    """Its text and the notes that other code has added may quote data, or name files."""
+
+    class Quoting(FedAvg):
+        def local(self, task: Task, client: State, down: State, turn: Turn) -> tuple[State, State]:
+            error = ZeroDivisionError("patient 4711 weighs 0 kg")
+            error.add_note("in row 17 of /srv/ward-nine/patients.csv")
+            raise error
+
+    plan, at = plan_of(Quoting())
+    down = plan.method.download(
+        plan.method.init_server(plan.task, plan.fed), torch.arange(5), 1, lambda *_: torch.Generator()
+    )
+    received = wired(SiloSide(plan, 2, at[2]))(encode(Train("run", 1, 2, down.to(2))))
+    assert not any(secret in received for secret in (b"4711", b"17", b"ward-nine"))
+    answer = decode(received)
+    assert isinstance(answer, Failed) and answer.blame == "code"
+    assert answer.words == "silo cedar, round 1, Quoting: ZeroDivisionError, the silo's own log says more"

@@ -79,7 +79,7 @@ def test_the_roster_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["state.safetensors", "round.json"])
-@pytest.mark.parametrize("harm", ["changed", "cut", "gone"])
+@pytest.mark.parametrize("harm", ["changed", "cut", "gone", "nested"])
 def test_where_the_newest_is_damaged_the_one_before_counts(name: str, harm: str, tmp_path: Path) -> None:
     stored = StoredServer(tmp_path, "trial")
     stored.save(report(1), 2)
@@ -89,7 +89,7 @@ def test_where_the_newest_is_damaged_the_one_before_counts(name: str, harm: str,
     content[-9] ^= 0x55
     file.unlink()
     if harm != "gone":
-        file.write_bytes(content if harm == "changed" else content[:-5])
+        file.write_bytes({"changed": bytes(content), "nested": b"[" * 100_000}.get(harm, bytes(content[:-5])))
     found = stored.load()
     assert found is not None and found.clients == 2 and "went on from round 1, saved before it" in (found.note or "")
     same(found.report, report(1))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from networks import Killed, Pauses, check_equal, trial_of
+from small import quickly
 
 import amity
 from amity import record
@@ -23,18 +24,12 @@ from amity.site.data import prepared
 from amity.site.ending import ask_to_leave
 
 EVERY = [name for name in METHODS if name != "pooled"]  # which needs all data in one place
-QUICK = ("separate", "fedavg", "fedavg-ft", "fedamp", "apple", "scaffold", "ditto", "fedfomo", "twin", "accord")
-"""With no model on the way, one, a cloud model, several, controls, two of one's own, further training, an ending.
-
-What any other method sends is compared bit for bit by the law `carriers`; the slow tests have them all here too.
-"""
 RECORDED = ("mean", "worst", "val", "accuracy", "loss", "per_silo", "metrics", "took_part", "dropped", "epochs")
 COUNTED = ("bytes_up", "bytes_down", "bytes_eval", "collaborators", "warnings")
 
 
-@pytest.mark.parametrize(
-    "method", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EVERY]
-)
+# What the other methods send is compared bit for bit by the law `carriers`.
+@pytest.mark.parametrize("method", quickly(EVERY))
 def test_every_method_has_the_simulators_models_and_record(method: str, tmp_path: Path) -> None:
     trial = trial_of(tmp_path, method, terms={"least_rounds": 3})
     with trial.network() as network:

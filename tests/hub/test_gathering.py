@@ -11,7 +11,7 @@ from networks import Pauses, Trial, trial_of
 
 from amity.errors import LostWorker
 from amity.federation.encoding import encode
-from amity.federation.messages import Describe, Failed, Left, Message, Standing
+from amity.federation.messages import Describe, Described, Failed, Left, Message, Standing
 from amity.federation.run_contract import Limits
 from amity.federation.stored_server import Roster
 from amity.federation.transport import Away
@@ -97,9 +97,15 @@ def test_below_a_quorum_and_where_all_are_needed_it_waits_to_its_limit(tmp_path:
         (Standing("trial", 0, 1), "absent", "it gives an answer that is none: look at its version"),
         (Describe("trial", 0, 1, ""), "absent", "it gives an answer that is none: look at its version"),
         (b"\x00" * 30, "absent", "it gives an answer that is none: look at its version"),
+        (
+            Described("trial", 0, 1, "[" * 100_000),
+            "absent",
+            "what it says of its data is not what the contract is about",
+        ),
+        (Described("trial", 0, 1, "9" * 5_000), "absent", "what it says of its data is not what the contract is about"),
         (Away("gone"), "absent", "gone"),
     ],
-    ids=["failed", "left", "another answer", "a message", "garbage", "away"],
+    ids=["failed", "left", "another answer", "a message", "garbage", "nested deeply", "a long number", "away"],
 )
 def test_whoever_does_not_describe_itself_is_on_the_board_with_the_reason(
     tmp_path: Path, answer: Any, step: str, words: str

@@ -125,12 +125,13 @@ def test_every_option_is_either_taken_or_refused_with_a_reason(tmp_path: Path) -
         "safe": True,
         "robust": "median",
         "min_mix": 2,
+        "min_count": 5,
         "metric": "balanced",
         "class_weights": "balanced",
         "evaluate_every": 2,
         "train_loss": True,
         "seed": 3,
-        "participation": 0.5,
+        "participation": 0.9,  # all three: fewer could not mix the models of two others
         "local_epochs_range": "1:3",
     }
     private = {"dp_noise": "none", "dp_epsilon": 4.0, "dp_clip": 0.5, "dp_delta": 1e-3}  # which few others go with
@@ -142,6 +143,26 @@ def test_every_option_is_either_taken_or_refused_with_a_reason(tmp_path: Path) -
     assert noisy.privacy == {"epsilon": 4.0, "clip": 0.5, "delta": 1e-3}
     with pytest.raises(InputError, match="RUN.toml: dp_clip is a part of differential privacy, got 0.5 without noise"):
         contract_of(tmp_path, {**SMALLEST, "run": {"method": "mr-mtl", "dp_clip": 0.5}})
+
+
+@pytest.mark.parametrize(
+    ("terms", "options", "words"),
+    [
+        ({}, {"min_mix": 3}, "min_mix 3 needs rounds of at least 4 silos, the quorum is 3: raise it, or lower"),
+        (
+            {"policy": "quorum", "quorum": 2},
+            {"min_mix": 2},
+            "min_mix 2 needs rounds of at least 3 silos, the quorum is 2",
+        ),
+        ({}, {"min_mix": 2, "participation": 0.5}, "min_mix 2 needs as many others in a round, there are 1"),
+    ],
+)
+def test_rounds_that_could_never_mix_enough_are_refused_at_once(
+    tmp_path: Path, terms: dict[str, Any], options: dict[str, Any], words: str
+) -> None:
+    assert words in problems(tmp_path, {**SMALLEST, **terms, "run": {"method": "fedavg", **options}})
+    enough = {**SMALLEST, **terms, "quorum": 3, "run": {"method": "fedavg", "min_mix": 2}}
+    assert contract_of(tmp_path, enough).options.min_mix == 2
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:

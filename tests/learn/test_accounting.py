@@ -48,3 +48,13 @@ def test_where_opacus_is_missing_the_extra_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"needs opacus, it is not installed: pip install 'amity\[privacy\]'"):
         require_opacus()
+
+
+def test_an_epsilon_that_is_next_to_nothing_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="no noise keeps 10 noisy gradients"):
+        noise_for(1e-320, 1e-5, 0.1, 10)
+
+
+def test_noise_whose_square_is_nothing_is_refused_in_one_line() -> None:
+    with pytest.raises(InputError, match="needs noise that hides something, got dp_noise"):
+        epsilon_of([Use(1e-320, 0.1, 10)], 1e-5)

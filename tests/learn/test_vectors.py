@@ -330,3 +330,22 @@ def test_empty_layout() -> None:
     layout = Layout.of(nn.ReLU())
     model = layout.flatten({}, torch.float32)
     assert all(value.numel() == 0 for value in model.values()) and layout.tensors(model) == {}
+
+
+@pytest.mark.parametrize("some", [None, torch.tensor([0, 2])])
+def test_squares_that_overflow_leave_numbers(some: Tensor | None) -> None:
+    """A model that has run away is like nobody and infinitely far from everybody; the others are as they were."""
+    rows = matrix(4, 5)
+    rows[2] = 1e200
+    angles, far = cosines(rows, some=some), squared_distances(rows, some=some)
+    places = [0, 1, 2, 3] if some is None else some.tolist()
+    for at, one in enumerate(places):
+        for other in range(4):
+            if one == other:
+                assert angles[at, other] == 1 and far[at, other] == 0
+            elif 2 in (one, other):
+                assert angles[at, other] == 0 and far[at, other] == math.inf
+    assert not angles.isnan().any() and not far.isnan().any()
+    without = torch.tensor([0, 1, 3])
+    if some is None:
+        close(angles[without][:, without], cosines(rows, without))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from scipy import stats
-from small import randn, silo
+from small import quickly, randn, silo
 
 import amity
 from amity.contract import Silo
@@ -34,7 +34,7 @@ def run(method: str, silos: Any = None, **options: Any) -> Any:
     return amity.run(amity.Run(method, model="mlr", **{"engine": "loop", **LIKE, **options}), silos or federation())
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if not METHODS[name].package])
+@pytest.mark.parametrize("method", quickly(name for name in METHODS if not METHODS[name].package))
 def test_before_its_ending_a_run_is_the_one_without_it(method: str) -> None:
     before, after = run(method, ending="none"), run(method, ending="auto")
     assert len(before.lines) == 2 and len(after.lines) == 3
@@ -46,7 +46,7 @@ def test_before_its_ending_a_run_is_the_one_without_it(method: str) -> None:
     assert after.summary["chosen_by"] == "ending" and after.round == 3
 
 
-@pytest.mark.parametrize("method", ["fedavg", "apple", "ditto", "accord", "separate"])
+@pytest.mark.parametrize("method", quickly(["fedavg", "apple", "ditto", "accord", "separate"], ["apple", "accord"]))
 @pytest.mark.parametrize("safe", [False, True])
 def test_engines_agree_to_the_last_bit(method: str, safe: bool) -> None:
     results = [run(method, ending="auto", safe=safe, engine=engine) for engine in ("loop", "memory")]

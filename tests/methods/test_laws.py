@@ -1,9 +1,9 @@
 """Every law for every method. A new row of METHODS is tested by being there.
 
 The laws stand in `amity.testing`: here they are put to the methods of the table, and to settings that are worth a run
-of their own (`cases.py`). Every method and every setting is put to them over the local carrier, and to the law that
-both carriers agree in all bits. Laws in which the carrier has a part of its own are put to some methods over the other
-one as well, and in the slow tests all laws are put to all methods.
+of their own (`cases.py`). Every method is put to them over the local carrier, every setting to some of them,
+and both to the law that the two carriers agree in all bits. Laws in which the carrier has a part of its own are put to
+some methods over the other one as well. The slow tests put all methods and settings to all laws over both.
 
 What differs from method to method stands in `tables.py`.
 """
@@ -46,6 +46,10 @@ SOME = ("fedavg", "fedamp", "apple", "scaffold", "ditto")
 """Methods for these over the second carrier: with one model, a cloud model, several, controls, two of one's own."""
 
 
+VARIED = ("absent", "carriers", "coupling", "membership", "resume")
+"""Laws for other settings of a method in the quick tests: whose data count, who is not there, equal bits."""
+
+
 def put_to(names: tuple[str, ...]) -> list[Any]:
     """The cases and carriers of these laws."""
     found = []
@@ -55,7 +59,8 @@ def put_to(names: tuple[str, ...]) -> list[Any]:
             # Both carriers give the same, which the law `carriers` shows: one of them is enough.
             first = on == law.over[0]
             for case in CASES if law.variants and first else DEFAULTS:
-                quick = first or (name in CARRIED and case.name in SOME)
+                usual = case in DEFAULTS or name in VARIED
+                quick = usual and (first or (name in CARRIED and case.name in SOME))
                 marks = [] if quick else [pytest.mark.slow]
                 found.append(pytest.param(name, case, on, id=f"{name}-{on}-{case}", marks=marks))
     return found

@@ -54,7 +54,7 @@ def _rounds(name: str, settings: Mapping[str, Any], over: Literal["loop", "memor
         return rounds, [carrier.silos[client].spent for client in range(plan.fed.clients)]
 
 
-@pytest.mark.parametrize("over", ["loop", "memory"])
+@pytest.mark.parametrize("over", ["loop", pytest.param("memory", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_what_is_allowed_takes_as_many_noisy_gradients_as_the_server_counts(
     name: str, settings: Mapping[str, Any], over: Literal["loop", "memory"]

@@ -1,17 +1,19 @@
 """--min-mix: no silo makes up more than one part in N of what others are sent."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small import linear, randn, silos, task
+from small import linear, opened, plan_of, randn, silos, task
 
 import amity
 from amity.contract import MODEL, InputError
 from amity.data import Silos
 from amity.federation.plan import federation_of
+from amity.federation.server import ServerSide
 from amity.methods import METHODS, build
 from amity.methods._spreading import capped, spread
 from amity.prepare import roster_of
@@ -71,13 +73,16 @@ def test_downloads_are_mixed_as_asked(method: str) -> None:
 
 def test_a_round_with_too_few_uploads_changes_nothing() -> None:
     """An average of two shows either of them to the other."""
-    named = {one.name: (*one.train, *one.test) for one in silos(5)}
-    run = amity.Run("fedavg", rounds=2, epochs=1, participation=0.4, min_mix=2, model="mlr", engine="loop")
-    lines = amity.run(run, amity.own_silos(named)).lines
-    assert all(line["took_part"] == [] and line["bytes_up"] == 0 for line in lines)
-    assert "fewer uploads than the 3" in next(iter(lines[0]["dropped"].values()))
-    lines = amity.run(replace(run, participation=0.6), amity.own_silos(named)).lines
-    assert all(len(line["took_part"]) == 3 for line in lines)
+    plan, at = plan_of("fedavg", epochs=1)
+    plan = plan._replace(fed=plan.fed._replace(least_mix=2))
+    few = plan._replace(rule=replace(plan.rule, participation=0.4))  # which a run would be refused for
+    with opened("loop")(few, at) as carrier:
+        rounds = list(ServerSide(few, carrier).rounds())
+    assert all(one.took_part == [] and one.bytes_up == 0 for one in rounds)
+    assert "fewer uploads than the 3" in next(iter(rounds[0].dropped.values()))
+    enough = plan._replace(rule=replace(plan.rule, participation=0.6))
+    with opened("loop")(enough, at) as carrier:
+        assert all(len(one.took_part) == 3 for one in ServerSide(enough, carrier).rounds())
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].hands_on])
@@ -86,6 +91,13 @@ def test_methods_that_hand_models_on_are_refused(method: str) -> None:
         resolve(amity.Run(method, min_mix=2), roster_of(Silos(tuple(silos(5)), 3, "own", "own")))
 
 
-def test_more_than_there_are_cannot_be_mixed() -> None:
-    with pytest.raises(InputError, match="there are 4"):
-        resolve(amity.Run("fedamp", min_mix=5), roster_of(Silos(tuple(silos(5)), 3, "own", "own")))
+@pytest.mark.parametrize(
+    ("options", "others"),
+    [({"min_mix": 5}, 4), ({"min_mix": 2, "participation": 0.4}, 1), ({"min_mix": 3, "drop": 0.4}, 2)],
+)
+def test_more_than_a_round_brings_cannot_be_mixed(options: dict[str, Any], others: int) -> None:
+    """Every round would come to nothing: that is said before the first."""
+    roster = roster_of(Silos(tuple(silos(5)), 3, "own", "own"))
+    with pytest.raises(InputError, match=f"there are {others}: choose less"):
+        resolve(amity.Run("fedamp", **options), roster)
+    assert resolve(amity.Run("fedamp", **{**options, "min_mix": others}), roster).plan.fed.least_mix == others

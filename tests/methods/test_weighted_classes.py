@@ -15,9 +15,10 @@ from amity.learn.task import Task
 from amity.testing import cases, check_law, federation, laws_state, laws_symmetry
 from amity.testing.cases import Case, check_equal
 
-every = pytest.mark.parametrize("case", DEFAULTS, ids=str)
-
 SOME = ("fedavg", "fedavg-ft", "fedamp", "apple", "ditto", "scaffold", "perfedavg")  # that train in different ways
+some = pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[] if case.name in SOME else pytest.mark.slow) for case in DEFAULTS], ids=str
+)
 LAWS = ("pure", "form_of_states", "resume", "relabelling", "coupling", "identical_silos")
 
 
@@ -35,7 +36,7 @@ def weighted_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cases.forget()
 
 
-@every
+@some
 def test_engines_agree(case: Case) -> None:
     """Loop and memory in all bits, the stacked engine up to rounding; and weights make a difference."""
     how: dict[str, Any] = {"rounds": 2, "epochs": 2, "at": silos(), "participation": 0.8}
@@ -47,9 +48,7 @@ def test_engines_agree(case: Case) -> None:
     assert not torch.allclose(flat(loop[-1]), flat(unweighted[-1]), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[] if case.name in SOME else pytest.mark.slow) for case in DEFAULTS], ids=str
-)
+@some
 def test_laws_hold(case: Case, weighted_tasks: None) -> None:
     for name in LAWS:
         law = cases.LAWS[name]

@@ -67,7 +67,7 @@ def size_of_head(file: Path) -> int:
 
 @pytest.mark.parametrize(("method", "state"), CASES, ids=lambda name: name)
 @pytest.mark.parametrize("use", ["report", "resume"])
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
 def test_damage_is_refused_in_one_line_or_changes_nothing(
     runs: Runs,
     tmp_path: Path,

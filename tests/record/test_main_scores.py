@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from record.rounds_by_hand import CONFIG, FACTS, SILOS, add_round, saved_at
+from record.rounds_by_hand import CONFIG, FACTS, SILOS, a_round, add_round, saved_at
 
 from amity import record
 from amity.contract import Score
+from amity.federation.reports import Round
 from amity.record import Recorder, metric_of, read, scores_of
 from amity.record.contents import MainScore
+from amity.record.summary import values_of
 
 
 def scored(main: MainScore, values: Sequence[float], val: float, **others: float) -> list[Score]:
@@ -68,6 +70,48 @@ def test_other_scores_of_classes_are_compared_as_accuracies_are(tmp_path: Path, 
     assert summary is not None and (summary["delivered_round"], summary["best_on_test_round"]) == (1, 1)
     assert summary["bmta"] is None and summary["metrics"] is not None
     assert summary["metrics"].get("delivered") == {"accuracy": 90.0}
+
+
+def withholding(number: int, kept: set[int], values: Sequence[float]) -> Round:
+    """A round in which these silos keep their scores to themselves."""
+    report = a_round(number)
+    assert report.scores is not None
+    return report._replace(
+        scores=[
+            score._replace(
+                main=math.nan if silo in kept else value,
+                loss=math.nan if silo in kept else score.loss,
+                metrics={"auroc": math.nan if silo in kept else 70.0},
+                val=10.0 * number,
+                withheld=silo in kept,
+            )
+            for silo, (score, value) in enumerate(zip(report.scores, values, strict=True))
+        ]
+    )
+
+
+def test_silos_that_withhold_their_scores_are_named_once_and_no_mean_counts_them(tmp_path: Path) -> None:
+    recorder = Recorder.create(tmp_path, CONFIG, SILOS, FACTS)
+    lines = [recorder.add(withholding(1, {1}, [50.0, 60.0, 70.0])), recorder.add(withholding(2, {0, 1}, [1, 2, 90.0]))]
+    assert [(line["mean"], line["worst"]) for line in lines] == [(60.0, 50.0), (90.0, 90.0)]
+    assert lines[0]["accuracy"] == [50.0, None, 70.0] and lines[0]["withheld"] == [False, True, False]
+    said = "accuracy is withheld by 1 of 3 silos, where it rests on too few examples (min_count), and no mean counts "
+    assert [one for one in lines[0]["warnings"] if "withheld" in one] == [f"{said}them: {SILOS[1]}"]
+    assert not any("withheld" in one or "undefined" in one for one in lines[1]["warnings"])
+    recorder.interrupted()
+    found = read(tmp_path).results
+    assert found["per_client"] == [None, None, 90.0] and found["delivered"] == 90.0 and found["spread"] == 0.0
+
+
+def test_what_all_silos_withhold_is_no_failure(tmp_path: Path) -> None:
+    """An error where all silos have failed is infinite, and null on disk, as one is that nobody tells."""
+    facts = {**FACTS, "score": "rmse"}
+    recorder = Recorder.create(tmp_path, CONFIG, SILOS, facts)
+    line = recorder.add(withholding(1, {0, 1, 2}, [1.0, 1.0, 1.0]))
+    assert line["mean"] is None and all(map(math.isnan, values_of(line)))
+    failed = recorder.add(withholding(2, {0}, [1.0, math.inf, 2.0]))
+    assert failed["mean"] is None and failed["rmse"] == [None, None, 2.0]
+    assert math.isnan(values_of(failed)[0]) and values_of(failed)[1:] == [math.inf, 2.0]
 
 
 def test_silos_without_a_score_are_named_once_and_left_out(tmp_path: Path) -> None:

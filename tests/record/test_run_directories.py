@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,9 @@ from record.rounds_by_hand import (
 )
 
 from amity.errors import DamagedFile, DiskFull, InputError
+from amity.federation import safe_files
 from amity.record import Recorder, file_names, read
+from amity.record.files import replace
 
 
 def test_create_refuses_a_directory_with_a_run_and_leaves_it(tmp_path: Path) -> None:
@@ -169,3 +172,30 @@ def test_one_process_at_a_time_writes_a_run(tmp_path: Path) -> None:
     record_rounds(recorder, [1, 2, 3, 4])
     recorder.finish(models())
     Recorder.create(path, CONFIG, SILOS, FACTS, force=True)  # the end of a run lets go of its directory
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is locked there")
+def test_whoever_fails_to_resume_a_run_lets_go_of_it_at_once(tmp_path: Path) -> None:
+    """Also while somebody still has the error in hand, and with it all that was under way."""
+    path = tmp_path / "run"
+    Recorder.create(path, CONFIG, SILOS, FACTS).close()
+    with pytest.raises(InputError) as kept:
+        Recorder.resume(path, {**CONFIG, "seed": 12345})
+    recorder, _ = Recorder.resume(path, CONFIG)
+    recorder.close()
+    assert "seed" in str(kept.value)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes in folders")
+def test_a_device_is_written_to_and_no_file_takes_its_place(tmp_path: Path) -> None:
+    """Whoever is root and gives /dev/null for a report would be left without one; a pipe stands for it here."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    replace(pipe, b"said")
+    assert os.read(reading, 9) == b"said" and pipe.is_fifo()
+    os.close(reading)
+    with pytest.raises(OSError, match="no place for a file"):
+        safe_files.replace(pipe, b"a key")
+    assert pipe.is_fifo() and [item.name for item in tmp_path.iterdir()] == ["pipe"]
+    assert safe_files.is_device(Path("/dev/stdout")) and not safe_files.is_device(tmp_path / "new")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from report.reported_runs import SILOS, a_run
 
 from amity.federation.events import Event
+from amity.federation.messages import Measured
 from amity.federation.reports import Progress, Round
 from amity.record import Recorder, read
 from amity.report.contents import Alarm
@@ -144,6 +146,25 @@ def test_what_happened_in_rounds(tmp_path: Path) -> None:
     assert quorum["rounds"] == [5] and warning["rounds"] == [1, 2] and warning["words"] == "the disk is slow"
     assert refused["silos"] == ["c"] and refused["rounds"] == [2, 3] and "params not finite" in refused["words"]
     assert absent["silos"] == ["a", "c"] and "a in 4 of 5 rounds" in absent["words"]
+
+
+def test_scores_that_are_withheld_are_told_of_the_round_that_is_delivered(tmp_path: Path) -> None:
+    """Who withholds changes from round to round: what counts is whose scores are missing in the mean that is shown."""
+    facts = dict(method="fedamp", data="d", setting="s", model="m", clients=4, seed=0, engine="flare", version="0.1")
+    recorder = Recorder.create(tmp_path / "run", {"rounds": 2}, SILOS, facts)
+    for number, kept in ((1, {1}), (2, {1, 3})):
+        scores = [
+            Measured("", number, silo, 9, math.nan if silo in kept else 80.0, 1.0, {}, withheld=silo in kept)
+            for silo in range(4)
+        ]
+        recorder.add(a_round(number, {}, [])._replace(scores=scores))
+    recorder.interrupted()
+    run = read(tmp_path / "run")
+    assert [line["withheld"] for line in run.lines] == [[False, True, False, False], [False, True, False, True]]
+    (found,) = course_alarms(run)
+    assert (found["title"], found["silos"], found["rounds"]) == ("withheld scores", [SILOS[1], SILOS[3]], [2])
+    assert found["words"].startswith(f"accuracy is withheld by {SILOS[1]}, {SILOS[3]}, where it rests on too few")
+    assert found["words"].endswith("means are over the other 2 silos")
 
 
 def test_a_finished_run_without_incidents_raises_none(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "silos"
 NAMES = ["north", "south", "east"]
 
 
+@pytest.mark.slow  # a quarter of a minute
 def test_the_example_runs_from_its_data_to_three_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trial = tmp_path / "trial"
     shutil.copytree(EXAMPLE, trial)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,10 @@ from amity.metric import ACCURACY, RMSE
 from amity.tuning import Choices, Range, Trial, Tuned, tune
 from amity.tuning.hidden import for_trials
 from amity.tuning.pruning import STARTUP, WARMUP, Pruner
+from amity.tuning.space import parse_space
 from amity.tuning.study import TOGETHER, Study
+from amity.tuning.trial import Task
+from amity.tuning.workers import _Processes
 
 BASE = Run("fedprox", data="digits", setting="practical", clients=4, model="mlr", rounds=3, epochs=1, workers=1)
 SPACE = {"lr": Range(1e-5, 1e-1, log=True), "set.mu": Range(0.001, 1.0, log=True)}
@@ -28,6 +32,14 @@ SPACE = {"lr": Range(1e-5, 1e-1, log=True), "set.mu": Range(0.001, 1.0, log=True
 @pytest.fixture(scope="module")
 def silos() -> Silos:
     return deal(load("digits"), "practical", 4, 0)
+
+
+@pytest.fixture(scope="module")
+def searched(silos: Silos, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a search that has ended."""
+    place = tmp_path_factory.mktemp("searched")
+    tune(BASE, silos, space={"lr": Choices((0.01,))}, out=place)
+    return place
 
 
 def told(tuned: Tuned) -> list[tuple[Any, ...]]:
@@ -107,6 +119,7 @@ def test_an_interrupted_search_goes_on_and_comes_to_the_same(silos: Silos, tmp_p
     assert told(more)[:count] == told(whole) and {number for number, _ in heard} == {count}
 
 
+@pytest.mark.slow
 def test_processes_side_by_side_come_to_the_same(silos: Silos, tmp_path: Path) -> None:
     small = {"lr": Choices((0.001, 0.1)), "epochs": Choices((1, 2))}
     one = tune(BASE, silos, space=small)
@@ -133,6 +146,41 @@ def test_another_search_in_the_same_directory_is_refused(silos: Silos, tmp_path:
     with pytest.raises(InputError, match="holds another search, on other data"):
         tune(BASE, deal(load("digits"), "practical", 4, 1), space={"lr": Choices((0.1,))}, out=tmp_path)
     assert json.loads((tmp_path / "tune.json").read_text()) == before
+
+
+@pytest.mark.parametrize("file", ["study.db", "tune.json"])
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"run": 1}', b"SQLite format 3\0 and then nothing", b"[" * 100_000])
+def test_damaged_files_of_a_search_are_said_in_one_line(
+    silos: Silos, tmp_path: Path, file: str, content: bytes, searched: Path
+) -> None:
+    for name in ("tune.json", "study.db"):
+        shutil.copy(searched / name, tmp_path / name)
+    (tmp_path / file).write_bytes(content)
+    if (file, content) == ("study.db", b""):  # which is a study without trials
+        assert len(tune(BASE, silos, space={"lr": Choices((0.01,))}, out=tmp_path).trials) == 1
+        return
+    with pytest.raises(InputError, match=f"{file}.* cannot be read.*give another --out") as found:
+        tune(BASE, silos, space={"lr": Choices((0.01,))}, out=tmp_path)
+    assert "\n" not in str(found.value) and len(str(found.value)) < 500
+
+
+@pytest.mark.slow  # a process that imports torch to find nothing
+def test_a_model_that_a_process_cannot_find_is_refused_and_not_taken_for_a_want_of_memory() -> None:
+    lost = b"camity_models_that_are_nowhere\nbuild\n."  # what pickle makes of a function of a module that is not there
+    there = _Processes(1, lost)
+    try:
+        with pytest.raises(InputError, match="cannot be found there .ModuleNotFoundError"):
+            list(there.run([Task(0, {}, (), Path(), ())], lambda number, step, score: None, math.inf))
+    finally:
+        there.end()
+
+
+def test_trials_tell_all_of_themselves(silos: Silos) -> None:
+    """What a silo may tell others has no part in a search on one machine."""
+    run, _ = for_trials(replace(BASE, min_count=30), silos)
+    assert run.min_count == 1
+    with pytest.raises(InputError, match="min_count cannot be searched"):
+        parse_space(["min_count=1,5"], BASE)
 
 
 def test_a_value_that_diverges_is_never_chosen(silos: Silos) -> None:
@@ -251,3 +299,9 @@ def test_what_is_proposed_follows_from_the_seed_alone() -> None:
     assert Study(None, SPACE, 8, []).next() != Study(None, SPACE, 7, []).next()
     importance = two.importance()
     assert set(importance) == set(SPACE) and importance["lr"] > importance["set.mu"]  # only the rate matters here
+
+
+def test_seeds_of_any_size_are_taken() -> None:
+    """Also where the sampler's own must be small."""
+    for seed in (4295, 2**32, 2**63):
+        assert len(Study(None, SPACE, seed, []).next()) == TOGETHER

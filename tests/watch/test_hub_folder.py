@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from watch.watched_folders import a_hub
 from amity.federation.transport import SILENT
 from amity.record import Recorder
 from amity.report.contents import LiveRun
+from amity.watch import hub_folder
 from amity.watch.hub_folder import STALE, HubFolder
 
 NAME = CONTRACT.name
@@ -27,6 +30,24 @@ def test_a_hub_without_runs_waits(tmp_path: Path) -> None:
     (tmp_path / "consortium.toml").write_text("")
     run = live(HubFolder(tmp_path, "hub"), time.time())
     assert run["phase"] == "waiting" and "amity federation submit" in run["words"]
+
+
+def test_of_many_runs_those_that_changed_last_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub keeps its runs for years: the page neither shows nor remembers all of them."""
+    monkeypatch.setattr(hub_folder, "MOST_RUNS", 2)
+    a_hub(tmp_path / "hub")
+    runs, now = tmp_path / "hub" / "runs", time.time()
+    for number, name in enumerate(("b-old", "a-new", "c-newest")):
+        shutil.copytree(runs / NAME, runs / name)
+        for file in (runs / name).iterdir():
+            os.utime(file, (now + number, now + number))
+    for file in (runs / NAME).iterdir():
+        os.utime(file, (now - 9, now - 9))
+    hub = HubFolder(tmp_path / "hub", "hub")
+    assert [look.live["name"] for look in hub.look(now)] == ["a-new", "c-newest"]
+    os.utime(runs / "b-old" / "contract.json", (now + 9, now + 9))
+    assert [look.live["name"] for look in hub.look(now)] == ["b-old", "c-newest"]
+    assert hub._records.keys() == {"b-old", "c-newest"}
 
 
 def test_silos_stand_as_the_board_says(tmp_path: Path) -> None:

@@ -243,3 +243,31 @@ def test_a_writer_waits_for_whoever_only_asks(tmp_path: Path) -> None:
     asking = Lock(tmp_path)
     threading.Timer(0.1, asking.release).start()
     Lock(tmp_path).release()
+
+
+def test_weights_of_a_round_that_are_missing_are_said(tmp_path: Path) -> None:
+    """A flipped bit may make the entry one of another round."""
+    path = tmp_path / "run"
+    folder = RunFolder(path, "run")
+    record_rounds(begin(path), [1, 2])
+    assert record_of(looked(folder)).weights.keys() == {1, 2}
+    content = bytearray((path / "weights.part").read_bytes())
+    content[len(content) // 2 + 1] ^= 1
+    for damage in (bytes(content), b"", None):
+        (path / "weights.part").unlink() if damage is None else (path / "weights.part").write_bytes(damage)
+        look = looked(RunFolder(path, "run"))
+        assert look.record is None and "weights.part round" in look.live["words"] and "damaged" in look.live["words"]
+
+
+def test_damaged_events_of_a_run_that_has_ended_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    finish(begin(path), [1, 2, 3, 4])
+    whole = (path / "events.jsonl").read_bytes()
+    assert live(RunFolder(path, "run"))["words"] == "all rounds are done"
+    for damage in (whole.replace(b'"round":3', b'"round":2', 1), whole[:-30], b"", None):
+        (path / "events.jsonl").unlink() if damage is None else (path / "events.jsonl").write_bytes(damage)
+        folder = RunFolder(path, "run")
+        live(folder)  # files change while they are read: it is said when it is so at a second look
+        assert "events.jsonl" in live(folder)["words"] and not looked(folder).feed
+        (path / "events.jsonl").write_bytes(whole)
+        assert live(folder)["words"] == "all rounds are done" and looked(folder).feed

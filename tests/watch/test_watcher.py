@@ -147,7 +147,11 @@ def test_many_folders_are_cut_to_those_that_changed_last(tmp_path: Path, monkeyp
     for name in ("new", "old", "newer"):
         begin(tmp_path / name)
         os.utime(tmp_path / name, (0, {"old": 1, "new": 2, "newer": 3}[name]))
-    assert [run["name"] for run in fresh(Watcher([tmp_path]))["live"]["runs"]] == ["fedamp (new)", "fedamp (newer)"]
+    watcher = Watcher([tmp_path])
+    assert [run["name"] for run in fresh(watcher)["live"]["runs"]] == ["fedamp (new)", "fedamp (newer)"]
+    os.utime(tmp_path / "old", (0, 4))
+    assert [run["name"] for run in fresh(watcher)["live"]["runs"]] == ["fedamp (newer)", "fedamp (old)"]
+    assert {place.path.name for place in watcher._followed} == {"newer", "old"}  # the others' records are let go
 
 
 def test_runs_of_different_silos_stand_side_by_side(tmp_path: Path) -> None:

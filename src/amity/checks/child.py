@@ -86,7 +86,7 @@ def _take(account: Account, line: str) -> None:
             logging.getLogger(str(content["log"])).log(int(content["level"]), "%s", content["text"])
         else:
             account.add([Finding(**content)])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         pass  # no line of ours
 
 

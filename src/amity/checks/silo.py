@@ -164,6 +164,9 @@ def _limits(policy: SiloPolicy) -> list[str]:
         f"{policy.least_invited} silos invited or more" if policy.least_invited > 1 else None,
         f"{policy.least_quorum} silos or more in each round" if policy.least_quorum > 1 else None,
         None if policy.most_megabytes is None else f"at most {policy.most_megabytes:g} MB leaving in a round",
+        None if policy.most_epsilon is None else f"differential privacy within epsilon {policy.most_epsilon:g}",
+        f"the models of {policy.least_mix} others mixed or more" if policy.least_mix > 1 else None,
+        f"no score of fewer than {policy.least_tested} examples" if policy.least_tested > 1 else None,
         None if policy.metrics == "any" else f"no metrics but {', '.join(policy.metrics) or 'none'}",
         None if policy.wire == "any" else f"numbers sent as {' or '.join(policy.wire) or 'none'}",
     ]

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from amity.cli.streams import OutputLost, drop_output
 from amity.errors import AmityError, DiskFull, InputErrors
+from amity.logs import visible
+
+LONGEST = 3000
+"""Letters of one line: more are no help."""
 
 _log = logging.getLogger("amity.cli")
 
@@ -26,10 +30,17 @@ def exit_code_of(error: Exception) -> int:
     if line is None:
         _log.critical("a fault of Amity, or of code that was given to it", exc_info=error)
         raise error
-    _log.error("%s: %s", type(error).__name__, line, exc_info=error if _log.isEnabledFor(logging.DEBUG) else None)
+    trace = error if _log.isEnabledFor(logging.DEBUG) else None
+    _log.error("%s: %s", type(error).__name__, visible(line), exc_info=trace)
     for one in error.lines if isinstance(error, InputErrors) else [line]:
-        print("amity: " + " ".join(one.split()), file=sys.stderr)
+        print(f"amity: {_shown(one)}", file=sys.stderr)
     return 2
+
+
+def _shown(text: str) -> str:
+    """Return an error as a line that fits on a screen, whatever the user's own words in it are."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
 
 
 def _line_of(error: Exception) -> str | None:

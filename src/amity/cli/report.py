@@ -75,9 +75,11 @@ def report(records: Sequence[Record], path: Path, json: Path | None = None, note
     Gives back all that the page shows.
     """
     from amity.report.page import write_report_page
-    from amity.report.view import view_of, write_view
+    from amity.report.view import check_view_file, view_of, write_view
 
     view = view_of(records)  # first: a record that cannot be read shows here
+    if json is not None:
+        check_view_file(json)  # now: where it cannot go, no page is written either
     written = write_report_page(view, path)
     _log.info("wrote %s", written)
     if json is not None:

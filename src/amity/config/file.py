@@ -9,15 +9,16 @@ from typing import Any
 from amity.config.options import fields_of, unknown
 from amity.config.run import Run
 from amity.errors import InputError
+from amity.small_files import read_small
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
     """Read a config file: a run's options by name, the method's under [set]; `methods` for a comparison."""
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        content = tomllib.loads(read_small(path).decode())
     except OSError as error:
         raise InputError(f"cannot read the config file {path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"the config file {path} is not valid TOML: {error}") from None
     for key, value in content.items():
         if key not in (*fields_of(Run), "methods", "seeds", "set"):

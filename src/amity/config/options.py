@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 from amity.errors import InputError
 
+_SHOWN = 120  # letters of a wrong value that are told
+
 OnResume = Literal["fixed", "free", "grow"]
 
 
@@ -160,14 +162,30 @@ def check(record: Any) -> None:
     cls: type = type(record)
     for name, field in fields_of(cls).items():
         value = getattr(record, field.name)
-        ok = any(_admits(alternative, value) for alternative in _admitted(cls, name))
-        if ok and isinstance(value, (int, float)) and not isinstance(value, bool):
-            bounds = field.metadata["bounds"]
-            ok = (isinstance(value, int) or math.isfinite(value)) and all(
-                _TESTS[key](value, bound) for key, bound in bounds.items()
-            )
-        if not ok:
+        if value is field.default and _takes_default(cls, name):  # most options are left alone
+            continue
+        if not _takes_value(cls, name, value):
             raise _refusal(cls, name, value)
+        if isinstance(value, str) and not _is_text(value):
+            raise InputError(
+                f"{_called(cls)} needs {name} to be text that UTF-8 has, got {value!r}: it could not be written down"
+            )
+
+
+@functools.cache
+def _takes_default(cls: type, name: str) -> bool:
+    return _takes_value(cls, name, fields_of(cls)[name].default)
+
+
+def _takes_value(cls: type, name: str, value: Any) -> bool:
+    """Return whether a value is of a type that a field admits, and within its range."""
+    if not any(_admits(alternative, value) for alternative in _admitted(cls, name)):
+        return False
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return True
+    bounds = fields_of(cls)[name].metadata["bounds"]
+    finite = isinstance(value, int) or math.isfinite(value)
+    return finite and all(_TESTS[key](value, bound) for key, bound in bounds.items())
 
 
 def parse(cls: type, name: str, text: str) -> Any:
@@ -189,10 +207,26 @@ def parse(cls: type, name: str, text: str) -> Any:
     raise _refusal(cls, name, text)
 
 
+def _called(cls: type) -> str:
+    """Return what users call the owner of options."""
+    return str(getattr(cls, "called", cls.__name__.lower()))
+
+
+def _is_text(value: str) -> bool:
+    """Return whether a text can be written to a file: names of files may hold bytes that are none."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _refusal(cls: type, name: str, value: Any) -> InputError:
     default = fields_of(cls)[name].default
-    rule = f"{getattr(cls, 'called', cls.__name__.lower())} needs {name} to be {_rule(cls, name)}"
-    return InputError(f"{rule}, got {value!r}: try {name}={default} (the default)")
+    rule = f"{_called(cls)} needs {name} to be {_rule(cls, name)}"
+    got = repr(value)
+    got = got if len(got) <= _SHOWN else f"{got[:_SHOWN]}..."
+    return InputError(f"{rule}, got {got}: try {name}={default} (the default)")
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

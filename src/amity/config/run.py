@@ -140,6 +140,18 @@ class Run:
         at_least=1,
         at_most=MANY,
     )
+    min_count: int = option(
+        1,
+        "a silo tells nothing of its own examples that rests on fewer than so many of them: no score where fewer were "
+        "tested, right or wrong; 1: it tells all",
+        at_least=1,
+        at_most=MANY,
+    )
+    encrypted: bool = option(
+        False,
+        "the server computes with models that it cannot read (CKKS): for fedamp, heurfedamp, fedacs and twin, in a "
+        "simulation; docs/encrypted.md says what it protects from",
+    )
     metric: MetricWord = option(
         "auto",
         "main score to compare by; auto: accuracy, or r2 of quantities",

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 from torch import Tensor
 
 from amity.contract import Download, Model, State
-from amity.federation.messages import Answer, Commit, Finish, Hello, Joined, Keep, Measure, Message, Train, Verdict
+from amity.federation.messages import Answer, Ask, Commit, Finish, Hello, Joined, Keep, Measure, Message, Train, Verdict
 from amity.federation.plan import Member
 from amity.federation.reports import Settled
 from amity.federation.storage import Storage
@@ -77,6 +77,11 @@ def hello(run: str, round: int, who: Sequence[int], settled: Mapping[int, Settle
 def train(run: str, round: int, who: Sequence[int], down: Download, needed: int = 0) -> Outbox:
     """Messages that ask these silos to take their turns."""
     return Outbox(Train, run, round, who, lambda client, sent: Train(run, round, client, sent or {}), down, needed)
+
+
+def question(run: str, round: int, who: Sequence[int], down: Download) -> Outbox:
+    """Messages that bring these silos a question of their method."""
+    return Outbox(Ask, run, round, who, lambda client, sent: Ask(run, round, client, sent or {}), down, len(who))
 
 
 def measure(run: str, round: int, who: Sequence[int], down: Download | None) -> Outbox:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amity.config.options import fields_of
+from amity.config.references import REFERENCES
 from amity.config.run import Run
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ ELSEWHERE: Mapping[str, str] = {
     "workers": "each silo decides about its own machine in silo.toml",
     "engine": "between silos there is one engine",
     "ray_address": "between silos there is no Ray cluster",
+    "encrypted": "encrypted attention is there for simulations alone",
     "matrix_dir": "no run names a folder on somebody's machine",
     "device": "each silo decides about its own machine in silo.toml",
     "drop": "between silos nobody needs to play at dropping out",
@@ -56,6 +58,8 @@ def check(contract: RunContract) -> None:
         raise ValueError(f"policy is wait or quorum, got {contract.policy!r:.60}")
     _check_form(contract.data)
     options = options_of(contract.run)
+    if (problem := too_few_to_mix(options, contract.quorum)) is not None:
+        raise ValueError(problem)
     promised = {} if options.privacy is None else options.privacy.words()
     if contract.privacy != promised:
         raise ValueError(
@@ -107,6 +111,16 @@ def options_of(table: Mapping[str, Any]) -> Run:
     if ":" in run.model and not FACTORY.fullmatch(run.model):
         raise ValueError(f"a model of your own is named module:function, got {run.model!r:.60}")
     return run
+
+
+def too_few_to_mix(run: Run, quorum: int) -> str | None:
+    """Return why rounds of so many silos cannot mix as many models as their run asks for; None where they can.
+
+    With fewer uploads nothing is averaged, so such a round would come to nothing.
+    """
+    if run.min_mix == 1 or run.method in REFERENCES or quorum > run.min_mix:
+        return None
+    return f"min_mix {run.min_mix} needs rounds of at least {run.min_mix + 1} silos, the quorum is {quorum}"
 
 
 def _check_form(data: DataForm) -> None:

@@ -24,6 +24,8 @@ _TOLD_ABOVE = (
     "ending",
     "safe",
     "robust",
+    "min_mix",
+    "min_count",
     "dp_noise",
     "dp_epsilon",
     "dp_clip",
@@ -82,7 +84,9 @@ def _ending(run: Run) -> Iterator[str]:
 
 
 def _protection(run: Run) -> Iterator[str]:
-    """How the server protects silos against bad uploads."""
+    """How the server protects silos against bad uploads, and against showing one to another."""
+    if run.min_mix > 1:
+        yield f"  what a silo is sent mixes the models of at least {run.min_mix} others, or of none"
     if run.robust != "off":
         yield "  an upload that moved much further than those of most silos, or came before, is refused"
     if run.robust in MEANS:
@@ -96,6 +100,14 @@ def _privacy(contract: RunContract) -> Iterator[str]:
     told = ", ".join(f"{key} = {value}" for key, value in contract.privacy.items())
     yield f"  privacy: differential privacy for each training example ({told})"
     yield "    noise is drawn at the silo, which stops when its epsilon is spent; scores are not covered"
+
+
+def _few(run: Run) -> Iterator[str]:
+    """What is not told, since it rests on too few examples."""
+    least = run.min_count
+    if least > 1:
+        yield f"  but no score that rests on fewer than {least} test examples, or tells that fewer than {least} of them"
+        yield f"  were right or wrong; by class, the same of each; of held-out examples, none of fewer than {least}"
 
 
 def _schema_lines(contract: SchemaContract) -> Iterator[str]:
@@ -158,6 +170,8 @@ def _leaves(contract: RunContract) -> Iterator[str]:
             yield f"  {title}"
         for row in rows:
             yield f"    {row.name:<18} {size(row.bytes):>10}  {row.words}"
+        if kind == "metric":
+            yield from _few(contract.options)
     yield "  and where something goes wrong, one line that says what; never an example, a prediction or a label"
     each, whole = bytes_per_round(contract), bytes_in_total(contract)
     yield f"  at most {size(each)} in a round, {size(whole)} in all {_plural(contract.options.rounds, 'round')}"

@@ -22,7 +22,19 @@ from torch import Tensor
 
 from amity.contract import State
 from amity.errors import RefusedUpload
-from amity.federation.messages import VERDICTS, Answer, Blame, Commit, Failed, Measured, Message, Train, Upload
+from amity.federation.messages import (
+    VERDICTS,
+    Answer,
+    Ask,
+    Blame,
+    Commit,
+    Failed,
+    Measured,
+    Message,
+    Told,
+    Train,
+    Upload,
+)
 
 KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(Answer))}
 
@@ -160,6 +172,7 @@ _WANTED: dict[str, tuple[type, ...]] = {
     "val": (float, int, type(None)),
     "train_loss": (float, int, type(None)),
     "failed": (bool,),
+    "withheld": (bool,),
     "words": (str,),
     "verdict": (str, type(None)),
     "blame": (str,),
@@ -188,7 +201,7 @@ def _checked(kind: type[Any], header: dict[str, Any], tensors: State, held: Look
         raise ValueError("metrics are numbers")
     if kind is Commit and fields["verdict"] is None or kind is Failed and fields["blame"] not in get_args(Blame):
         raise ValueError("a word is out of range")
-    if kind is Train and fields["down"] is None or kind is Upload and fields["values"] is None:
+    if kind in (Train, Ask) and fields["down"] is None or kind in (Upload, Told) and fields["values"] is None:
         raise ValueError("tensors are missing")
     message: Message | Answer = kind(**fields)
     return message

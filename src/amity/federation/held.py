@@ -12,7 +12,6 @@ that letter's own line before it.
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 
 from amity.contract import State
@@ -50,14 +49,6 @@ class LastTensors:
 def down_of(message: Message | Answer) -> State | None:
     """What a message brings to a silo; None where it brings nothing."""
     return message.down if isinstance(message, Train | Measure | Keep) else None
-
-
-def sha256(*parts: bytes) -> str:
-    """The hash of these bytes, one after the other."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()
 
 
 def reference(letter: str) -> str:

@@ -105,5 +105,6 @@ def _counts() -> list[Leaving]:
         Leaving("validates", "count", NUMBER, "whether it has validation data; once, before round 1"),
         Leaving("examples", "count", NUMBER, "how many test examples it has; whenever models are evaluated"),
         Leaving("failed", "count", NUMBER, "whether its model gives numbers that are not finite; with the metrics"),
+        Leaving("withheld", "count", NUMBER, "whether it withholds any of the metrics; with them"),
         Leaving("seconds", "count", NUMBER, "how long its turn took; in every round that it takes part in"),
     ]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from amity.contract import nbytes
 from amity.federation.encoding import encode, encoded_header, encoded_tensors
-from amity.federation.held import LEAST, Brought, down_of, sha256
+from amity.federation.held import LEAST, Brought, down_of
 from amity.federation.messages import Message
 from amity.federation.narrowing import Wire, narrowed
-from amity.federation.transport import Letter
+from amity.federation.transport import Letter, sha256
 
 
 class Body(NamedTuple):
@@ -51,7 +51,7 @@ class Letters(Mapping[str, Letter]):
         header = encoded_header(message)
         if name not in self._brings:
             self._brings[name] = Brought(sha256(header, body.content), body.digest)
-        return Letter(header, body.content)
+        return Letter(header, body.content, self._brings[name].letter)
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._messages))

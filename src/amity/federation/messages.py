@@ -6,6 +6,7 @@
     Propose(document)                       Standing(committed, pending, layout) | Declined
     Hello(round, verdict)                   Standing
     Train(down)                             Upload(values)            | Failed
+    Ask(down)                               Told(values)              | Failed
     Commit(verdict)                         Done
     Measure(down?)                          Measured(count, main, ...) | Failed
     Keep(down?)                             Done
@@ -126,6 +127,24 @@ class Upload(NamedTuple):
     seconds: float = 0.0  # of the turn
 
 
+class Ask(NamedTuple):
+    """A question of the method beside the silo's turns: before round 1, or about the uploads of a round."""
+
+    run: str
+    round: int
+    silo: int
+    down: State
+
+
+class Told(NamedTuple):
+    """A silo's answer to its method's question."""
+
+    run: str
+    round: int
+    silo: int
+    values: State
+
+
 class Commit(NamedTuple):
     """What became of the silo's upload, said after the server has made its new state."""
 
@@ -157,6 +176,7 @@ class Measured(NamedTuple):
     val: float | None = None  # the main score on its validation data, where it has some
     train_loss: float | None = None  # the mean loss on its training data, where that was asked for
     failed: bool = False  # the model gives numbers that are not finite
+    withheld: bool = False  # some of these numbers rest on too few examples to be told (`small_counts.py`)
 
 
 class Keep(NamedTuple):
@@ -230,8 +250,8 @@ class Failed(NamedTuple):
     words: str
 
 
-Message = Summarise | Describe | Propose | Hello | Train | Commit | Measure | Keep | Joined | Finish
-Answer = Summarised | Described | Declined | Standing | Upload | Measured | Done | Left | Forgotten | Failed
+Message = Summarise | Describe | Propose | Hello | Train | Ask | Commit | Measure | Keep | Joined | Finish
+Answer = Summarised | Described | Declined | Standing | Upload | Told | Measured | Done | Left | Forgotten | Failed
 
 
 def measured(run: str, round: int, silo: int, score: Score) -> Measured:
@@ -239,23 +259,17 @@ def measured(run: str, round: int, silo: int, score: Score) -> Measured:
     each = score.each
     broken = each.is_floating_point() and not bool(each.isfinite().all())
     failed = bool(len(each)) and (not math.isfinite(score.loss) or broken)
-    return Measured(
-        run,
-        round,
-        silo,
-        len(each),
-        score.main,
-        score.loss,
-        dict(score.metrics),
-        score.val,
-        score.train_loss,
-        failed,
-    )
+    numbers = score.main, score.loss, dict(score.metrics), score.val, score.train_loss
+    return Measured(run, round, silo, len(each), *numbers, failed)
 
 
 def absent(run: str, round: int, silo: int) -> Measured:
     """The line of a silo that has left, and measures nothing any more."""
     return Measured(run, round, silo, 0, math.nan, math.nan, {})
+
+
+class Place(str):
+    """A note that an error carries about where it was raised: silo, round and method."""
 
 
 def blame_of(error: AmityError) -> Blame:
@@ -271,5 +285,6 @@ def failure(message: Message, error: Exception) -> Failed:
     """
     if isinstance(error, AmityError):
         return Failed(*message[:3], blame_of(error), str(error))
-    where = "; ".join(getattr(error, "__notes__", ())) or f"silo {message.silo}, round {message.round}"
+    places = [note for note in getattr(error, "__notes__", ()) if isinstance(note, Place)]  # other notes may quote data
+    where = "; ".join(places) or f"silo {message.silo}, round {message.round}"
     return Failed(*message[:3], "code", f"{where}: {type(error).__name__}, the silo's own log says more")

@@ -39,9 +39,8 @@ def draw(rule: Participation, fed: Federation, round: int, left: frozenset[int] 
     if round == rule.ending:  # which is every silo's own affair
         return Lot(here, frozenset(), {})
     order = here[shuffled(fed.keys[here], stream(fed.seed, "participation", 0, round))]
-    count = max(1, _nearest(rule.participation * len(here)))
+    count, out = sampled_of(rule, len(here))
     sampled = order[:count]
-    out = min(count - 1, _nearest(rule.drop * count))
     gone = sampled[shuffled(fed.keys[sampled], stream(fed.seed, "drop", 0, round))[:out]]
     why = "dropped before training" if rule.drop_phase == "before" else "upload lost after training"
     dropped = {client: why for client in sorted(gone.tolist())}
@@ -49,6 +48,16 @@ def draw(rule: Participation, fed: Federation, round: int, left: frozenset[int] 
         staying = sampled[~torch.isin(sampled, gone)]
         return Lot(staying.sort().values, frozenset(), dropped)
     return Lot(sampled.sort().values, frozenset(dropped), dropped)
+
+
+def sampled_of(rule: Participation, silos: int) -> tuple[int, int]:
+    """How many of so many silos are sampled in a round, and how many of these drop out.
+
+    >>> sampled_of(Participation(participation=0.5, drop=0.3), 20)
+    (10, 3)
+    """
+    count = max(1, _nearest(rule.participation * silos))
+    return count, min(count - 1, _nearest(rule.drop * count))
 
 
 def _nearest(value: float) -> int:

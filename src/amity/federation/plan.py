@@ -27,6 +27,7 @@ class Plan(NamedTuple):
     run: str = "run"  # its name, which every message carries
     robust: Robust = "off"  # how the server protects everybody against bad silos
     privacy: Privacy | None = None  # what silos promise about any one example; None: models are made without noise
+    min_count: int = 1  # examples that a number must rest on before a silo tells it (`small_counts.py`)
 
 
 class Member(NamedTuple):

@@ -2,12 +2,14 @@
 
     [policy]
     methods = ["fedamp", "fedavg"]      # or "any"
-    most_rounds = 100
-    most_epochs = 5                     # in one turn
+    most_rounds = 100                   # of the method; what a silo trains for itself after them sends no model
+    most_epochs = 5                     # in one turn of them
     least_invited = 3                   # silos
     least_quorum = 2                    # silos that a round needs
     most_megabytes = 50                 # that leave this silo in a round
     most_epsilon = 4                    # that a run may spend here, by differential privacy; without it, any or none
+    least_mix = 3                       # other silos' models that are mixed in what any silo is sent: a run's min_mix
+    least_tested = 5                    # examples that a score must rest on before it is told: a run's min_count
     metrics = ["accuracy", "loss"]      # that may leave this silo; or "any"
     wire = ["float32"]                  # types of the numbers sent; or "any"
     approve = "standing"                # what is within these limits needs no approval by hand
@@ -25,6 +27,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
 
 from amity.config.options import nearest
+from amity.config.references import ALONE
 from amity.config.run import Run
 from amity.errors import InputError
 from amity.federation.approvals import Approval
@@ -55,6 +58,8 @@ class SiloPolicy:
     summaries: Literal["never", "by hand", "standing"] = "by hand"
     least_count: int = 1
     most_epsilon: float | None = None
+    least_mix: int = 1
+    least_tested: int = 1
 
     def stands(self, contract: Contract) -> bool:
         """Whether a contract within the limits needs no approval by hand."""
@@ -114,6 +119,8 @@ def _to_run(contract: RunContract, policy: SiloPolicy) -> list[str | None]:
         _below("least_quorum", contract.quorum, policy.least_quorum),
         _beyond("most_megabytes", megabytes, policy.most_megabytes),
         _beyond_epsilon(run, policy.most_epsilon),
+        None if run.method == ALONE else _below("least_mix", run.min_mix, policy.least_mix, "min_mix "),
+        _below("least_tested", run.min_count, policy.least_tested, "min_count "),
         _outside("metrics", metrics, policy.metrics),
         _outside("wire", [contract.wire], policy.wire),
     ]
@@ -163,8 +170,8 @@ def _beyond_epsilon(run: Run, most: float | None) -> str | None:
     return _beyond("most_epsilon", run.dp_epsilon, most)
 
 
-def _below(key: str, found: int, least: int) -> str | None:
-    return None if found >= least else f"{key} is {least}, it has {found}"
+def _below(key: str, found: int, least: int, option: str = "") -> str | None:
+    return None if found >= least else f"{key} is {least}, it has {option}{found}"
 
 
 class _Rule(NamedTuple):
@@ -198,4 +205,6 @@ _RULES: Mapping[str, _Rule] = {
     "approve": _Rule("approve", '"by hand" or "standing"'),
     "summaries": _Rule("summaries", '"never", "by hand" or "standing"'),
     "least_count": _NUMBER,
+    "least_mix": _NUMBER,
+    "least_tested": _NUMBER,
 }

@@ -32,7 +32,7 @@ def read_proposal(document: str) -> Proposal:
         contract = content["contract"]
         text = contract if isinstance(contract, str) else json.dumps(contract)
         return Proposal(text, members_of(content["roster"]), members_of(content.get("joined", [])))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         kind = type(error).__name__
         raise InputError(f"what is proposed cannot be read ({kind}): look at who sends it, and its version") from None
 

@@ -22,6 +22,26 @@ class Settled(NamedTuple):
     prints: tuple[str, ...] = ()  # of its accepted uploads, to recognise them should they come again (`robust.py`)
 
 
+SettledEntry = tuple[int, Verdict] | tuple[int, Verdict, list[str]]
+"""A `Settled` in a JSON file."""
+
+
+def settled_entries(settled: Mapping[int, Settled]) -> dict[str, SettledEntry]:
+    """Return what became of silos' last uploads as a JSON file holds it, by their numbers."""
+    return {
+        str(client): (one.round, one.verdict, list(one.prints)) if one.prints else (one.round, one.verdict)
+        for client, one in settled.items()
+    }
+
+
+def settled_of(entries: Mapping[str, SettledEntry]) -> dict[int, Settled]:
+    """Return what `settled_entries` has written."""
+    return {
+        int(client): Settled(round, verdict, tuple(prints[0]) if prints else ())
+        for client, (round, verdict, *prints) in entries.items()
+    }
+
+
 class Progress(NamedTuple):
     """The server after a round: all that it needs to continue. No silo's state is part of it."""
 

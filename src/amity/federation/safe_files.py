@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -11,9 +12,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+_DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
+
+
+def is_device(path: Path) -> bool:
+    """Return whether a path is a device, a pipe or the like: one can write to it, and must not put a file in its place.
+
+    >>> is_device(Path("/dev/null"))
+    True
+    """
+    return path.parent in _DEVICES or (path.exists() and not path.is_file() and not path.is_dir())
+
 
 def replace(path: Path, content: bytes) -> None:
     """Put a file in the place of the one that may be there: a reader sees the old one or the new one."""
+    if is_device(path):
+        raise OSError(errno.EINVAL, "a device is no place for a file", str(path))
     folder(path.parent)
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
@@ -34,7 +48,10 @@ def checked_json(content: Mapping[str, Any]) -> bytes:
 
 def read_checked_json(path: Path) -> Any:
     """The content of a file that `checked_json` made. Raises ValueError where it is not as it was written."""
-    content = json.loads(path.read_bytes())
+    try:
+        content = json.loads(path.read_bytes())
+    except RecursionError:
+        raise ValueError(f"{path.name} is nested too deeply") from None
     if not isinstance(content, dict) or content.pop("check", None) != _hash_of(content):
         raise ValueError(f"{path.name} is not as it was written")
     return content

@@ -19,6 +19,7 @@ from amity.federation import carrier as asks
 from amity.federation.admission import Admission, advice, expected
 from amity.federation.carrier import Carrier
 from amity.federation.clouds import clouds_of
+from amity.federation.consulting import agree, consult
 from amity.federation.contact import Contact, misplaced
 from amity.federation.events import Event, Listener, silent
 from amity.federation.exposure import least_uploads, warning
@@ -26,8 +27,8 @@ from amity.federation.membership import grow_server, of_this_method, with_member
 from amity.federation.messages import Done, Failed, Left, Measured, Verdict, absent
 from amity.federation.participation import Lot, draw, epochs_of
 from amity.federation.plan import Member, Plan, layout_of
-from amity.federation.reports import Progress, Round, Settled, Watch, sent_bytes, verdict_of, weights_of
-from amity.federation.robust import Guard
+from amity.federation.reports import Progress, Round, Watch, sent_bytes, verdict_of, weights_of
+from amity.federation.robust import Guard, progress_after
 from amity.federation.spending import spent_in
 from amity.free_memory import in_one_line
 from amity.learn.streams import stream
@@ -165,7 +166,8 @@ class ServerSide:
     def _round(self, number: int, *, evaluated: bool, clouds: bool) -> Round:
         plan, carrier, watch = self.plan, self.carrier, Watch()
         method, task, fed, solver, rule, *_ = plan
-        lot, server = self._called(number), self.progress.server
+        lot = self._called(number)
+        server, *opening = agree(self._contact, plan, self.progress.server, number, self.here)
         asked, ending = lot.asked.tolist(), number == rule.ending
         needed = 0 if ending else min(self._least, len(asked))  # nothing depends on who is there
         down = self._download(server, lot.asked, number)
@@ -183,14 +185,17 @@ class ServerSide:
         watch.lap("train")
         missing |= away
         out = refused.keys() | missing.keys() | lot.lost
-        accepted = [place for place, client in enumerate(asked) if client not in out]
+        there = [place for place, client in enumerate(asked) if client not in out]
+        said = consult(self._contact, plan, server, number, asked, there, shelf)
+        accepted, refused, missing = said.accepted, refused | said.refused, missing | said.missing
         least = needed if ending else max(needed, least_uploads(fed))
         words = f"fewer uploads than the {least} that a round needs"  # others have left, or were refused
         few = {asked[at]: words for at in accepted} if len(accepted) < least else {}
         accepted = [] if few else accepted
         clients, up_bytes = [asked[place] for place in accepted], 0
         if accepted:
-            up_bytes = nbytes(uploads := shelf.rows(accepted))
+            uploads = {**shelf.rows(accepted), **said.answers}
+            up_bytes = nbytes(uploads)
             with shelf.aggregating():
                 server = method.aggregate(server, torch.tensor(clients), uploads, number)
             del uploads
@@ -203,12 +208,12 @@ class ServerSide:
             took_part=clients,
             dropped={**gone, **refused},
             epochs=epochs,
-            bytes_up=up_bytes,
-            bytes_down=down_bytes,
+            bytes_up=up_bytes + opening[0],
+            bytes_down=down_bytes + opening[1] + said.bytes_down,
             bytes_eval=0,
             seconds=watch.laps,
             weights=weights_of(down, lot.asked, fed.clients),
-            progress=self._progress_after(number, server, verdicts, shelf),
+            progress=progress_after(self.progress, number, server, verdicts, shelf, self._contact.left),
             warnings=[*down.notes, *told, *carrier.notes(), *map(advice, sorted(set(refused.values())))],
             executed=carrier.executed,
             bytes_spared=messages.spared,
@@ -256,15 +261,6 @@ class ServerSide:
         relations = door.relations()
         weights = report.weights if relations is None else relations.double()
         return report._replace(weights=weights, holds=door.holds())
-
-    def _progress_after(self, number: int, server: State, verdicts: Mapping[int, Verdict], shelf: Guard) -> Progress:
-        told = {i: Settled(number, verdict, shelf.prints_after(i, verdict)) for i, verdict in verdicts.items()}
-        return self.progress._replace(
-            round=number,
-            server=server,
-            settled={**self.progress.settled, **told},
-            left=frozenset(self._contact.left),
-        )
 
     def _settle(self, report: Round, verdicts: Mapping[int, Verdict], gone: Mapping[int, str]) -> None:
         """Save the new state, then tell each silo that was asked what became of its upload."""

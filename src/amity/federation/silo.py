@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from amity.contract import Data, InputError, Model, Score, Silo, State, Turn
+from amity.contract import Consults, Data, InputError, Model, Score, Silo, State, Turn, measured_keys
 from amity.federation.membership import grow_client, with_member
 from amity.federation.messages import (
     Answer,
+    Ask,
     Commit,
     Done,
     Hello,
@@ -29,7 +30,9 @@ from amity.federation.messages import (
     Measure,
     Measured,
     Message,
+    Place,
     Standing,
+    Told,
     Train,
     Upload,
     Verdict,
@@ -39,6 +42,7 @@ from amity.federation.messages import (
 from amity.federation.participation import epochs_of
 from amity.federation.plan import Member, Plan, layout_of
 from amity.federation.secrets import Secret
+from amity.federation.small_counts import reported, without_scores
 from amity.federation.spending import guard_of
 from amity.learn.private import PrivateTask, unseen
 from amity.learn.streams import seed_of
@@ -117,6 +121,8 @@ class SiloSide:
                 began = time.perf_counter()
                 upload = self.train(round, message.down)
                 return Upload(run, round, silo, upload, time.perf_counter() - began)
+            case Ask():
+                return Told(run, round, silo, self.tell(round, message.down))
             case Commit():
                 self.commit(round, message.verdict)
             case Measure():
@@ -148,7 +154,16 @@ class SiloSide:
         with self.blamed(round):
             after, upload = self.plan.method.local(self.task, self.state, down, self.turn(round))
         self.pending = Pending(round, after)
-        return upload
+        return without_scores(upload, measured_keys(self.plan.method), self.data, self.plan.min_count)
+
+    def tell(self, round: int, down: State) -> State:
+        """Answer a question of the method, which may give the silo something to keep, such as a key."""
+        method = self.plan.method
+        if not isinstance(method, Consults):
+            raise InputError(f"{type(method).__name__} asks silos nothing beside their turns: look at who sends it")
+        with self.blamed(round):
+            self.state, values = method.answer(self.task, self.state, down)
+        return values
 
     def commit(self, round: int, verdict: Verdict) -> None:
         """Settle the turn of this round, now that it is known what became of its upload."""
@@ -197,7 +212,12 @@ class SiloSide:
                 model = self.personal(round, down)
                 self.scored(self.task.measure(model, self.data, self.test, self.unit), held=down is None)
         assert self.score is not None
-        return measured(self.plan.run, round, self.client, self.score)
+        return self.report(round, self.score)
+
+    def report(self, round: int, score: Score) -> Measured:
+        """What the silo tells of a score; all of it stays known here."""
+        said = measured(self.plan.run, round, self.client, score)
+        return reported(said, score, self.data, self.test, self.task.metric.key, self.plan.min_count)
 
     def scored(self, score: Score, *, held: bool) -> None:
         """Remember the score of the silo's model; one that it holds need not be evaluated again until it changes."""
@@ -257,5 +277,5 @@ class SiloSide:
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
         except Exception as error:
-            error.add_note(where)
+            error.add_note(Place(where))
             raise

@@ -22,6 +22,9 @@ class Shelf(Protocol):
     def rows(self, places: Sequence[int]) -> State:
         """The uploads at these places, which ascend, with a leading axis. They are taken from the shelf."""
 
+    def look(self, places: Sequence[int]) -> State:
+        """The uploads at these places, which stay on the shelf."""
+
     def aggregating(self) -> AbstractContextManager[None]:
         """What the server makes its new state in."""
 
@@ -74,6 +77,9 @@ class Rows:
                 self._rows[key] = value.new_empty(self._count, *value.shape[1:])
             for place, row in zip(places, value, strict=True):
                 self._rows[key][place] = row
+
+    def look(self, places: Sequence[int]) -> State:
+        return self.rows(places)
 
     def rows(self, places: Sequence[int]) -> State:
         if len(places) == self._count:

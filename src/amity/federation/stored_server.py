@@ -21,9 +21,8 @@ from safetensors.torch import load_file, save_file
 from amity.contract import State
 from amity.errors import DamagedFile
 from amity.federation.encoding import apart
-from amity.federation.messages import Verdict
 from amity.federation.plan import Member
-from amity.federation.reports import Progress, Round, Settled
+from amity.federation.reports import Progress, Round, SettledEntry, settled_entries, settled_of
 from amity.federation.safe_files import checked_json, read_checked_json, replace, swap, sync
 
 T = TypeVar("T")
@@ -40,7 +39,7 @@ class Facts(TypedDict):
     round: int
     clients: int  # that the state is for: newcomers may have joined since
     sha256: str  # of the state's file
-    settled: dict[str, tuple[int, Verdict] | tuple[int, Verdict, list[str]]]
+    settled: dict[str, SettledEntry]
     left: list[int]
     kept: list[int]
     took_part: list[int]
@@ -113,7 +112,7 @@ class StoredServer:
             "round": report.round,
             "clients": clients,
             "sha256": _hash(new / STATE),
-            "settled": {str(client): _told(one) for client, one in progress.settled.items()},
+            "settled": settled_entries(progress.settled),
             "left": sorted(progress.left),
             "kept": sorted(progress.kept),
             "took_part": report.took_part,
@@ -163,10 +162,7 @@ class StoredServer:
 def _round(facts: Facts, tensors: State) -> Round:
     """A round so far, as it was saved."""
     weights = tensors.pop(_WEIGHTS, None)
-    settled = {
-        int(client): Settled(round, verdict, tuple(prints[0]) if prints else ())
-        for client, (round, verdict, *prints) in facts["settled"].items()
-    }
+    settled = settled_of(facts["settled"])
     server = {key.removeprefix(_SERVER): value for key, value in tensors.items()}
     return Round(
         round=facts["round"],
@@ -183,10 +179,6 @@ def _round(facts: Facts, tensors: State) -> Round:
         progress=Progress(facts["round"], server, settled, frozenset(facts["left"]), frozenset(facts["kept"])),
         warnings=facts["warnings"],
     )
-
-
-def _told(one: Settled) -> tuple[int, Verdict] | tuple[int, Verdict, list[str]]:
-    return (one.round, one.verdict, list(one.prints)) if one.prints else (one.round, one.verdict)
 
 
 def _members(lines: Sequence[Mapping[str, Any]]) -> tuple[Member, ...]:

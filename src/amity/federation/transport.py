@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -19,6 +20,14 @@ class Away(NamedTuple):
     words: str
 
 
+def sha256(*parts: bytes) -> str:
+    """The hash of these bytes, one after the other."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
 @dataclass(frozen=True)
 class Letter:
     """The bytes of a letter, in two pieces. The second, its tensors, is there once where many silos get the same.
@@ -29,6 +38,12 @@ class Letter:
 
     head: bytes
     body: bytes = b""
+    known: str = ""  # its hash, where that is known already
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all its bytes, for an audit."""
+        return self.known or sha256(self.head, self.body)
 
     def __len__(self) -> int:
         return len(self.head) + len(self.body)

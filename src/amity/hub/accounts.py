@@ -8,7 +8,7 @@ from typing import Any
 
 from amity.federation.audit import Audit
 from amity.federation.encoding import Title, title
-from amity.federation.held import reference, sha256
+from amity.federation.held import reference
 from amity.federation.transport import Away, Letter
 from amity.hub.watching import Network
 
@@ -55,7 +55,7 @@ class Audited:
             round=found.round,
             silo=silo,
             bytes=len(letter),
-            sha256=sha256(letter.head, letter.body),
+            sha256=letter.sha256,
             words=reference(found.letter),
         )
         return found

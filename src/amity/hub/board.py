@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from amity.errors import InputError
+from amity.hub.room import no_room
 from amity.record.files import load_json, replace, to_json
 
 FILE = "status.json"
@@ -148,10 +149,14 @@ class Board:
                 self.write()
 
     def write(self) -> None:
-        """Write the board."""
+        """Write the board. Where the disk is full, it is written when there is room: it is to be looked at, no more."""
         with self._lock:
             self.status["written"] = time.time()
-            replace(self._file, to_json(self.status, indent=1))
+            try:
+                replace(self._file, to_json(self.status, indent=1))
+            except OSError as error:
+                if not no_room(error):
+                    raise
 
     def _keep(self) -> None:
         while not self._over.wait(EVERY):

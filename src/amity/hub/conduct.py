@@ -40,6 +40,7 @@ from amity.hub.board import Board, new_status, read_status
 from amity.hub.gathering import gather
 from amity.hub.presence import twice
 from amity.hub.recording import Journal
+from amity.hub.room import no_room, wait_for_room
 from amity.hub.run_file import model_of
 from amity.hub.runs import run_of
 from amity.hub.watching import Network, Watcher
@@ -76,14 +77,31 @@ def conduct(hub: Path, name: str, network: Network) -> None:
         except LostWorker as error:
             board.phase("waiting", str(error))
             raise
-        except AmityError as error:
-            _log.error("run %s: %s", name, error)
-            board.phase("failed", str(error))
         except Exception as error:
-            _log.exception("run %s", name)
-            board.phase("failed", f"{type(error).__name__}, the server's log says more")
+            if no_room(error):
+                _wait_for_room(folder, contract.limits.absence, board, error)
+            if isinstance(error, AmityError):
+                _log.error("run %s: %s", name, error)
+                board.phase("failed", str(error))
+            else:
+                _log.exception("run %s", name)
+                board.phase("failed", f"{type(error).__name__}, the server's log says more")
         finally:
             accounts.came_out(name, board.status["phase"], board.status["words"])
+
+
+def _wait_for_room(folder: Path, most: float, board: Board, error: Exception) -> None:
+    """Wait until the server's disk has room, and let the run go on then, in a job of its own: raises LostWorker."""
+    words = f"the server has no room on its disk ({error}): make some, and the run goes on by itself"
+    _log.error("run %s: %s", folder.name, words)
+    board.phase("waiting", words)
+
+    def pause(seconds: float) -> None:
+        requests.check(folder)
+        time.sleep(seconds)
+
+    waited = wait_for_room(folder, most, pause)
+    raise LostWorker(f"the server had no room on its disk for {waited:.0f} s") from error
 
 
 class _Conducted:

@@ -114,7 +114,7 @@ def _member(name: str, answer: Described) -> Member | None:
     try:
         line = json.loads(answer.member)
         member = Member(**{**line, "shape": tuple(line["shape"]), "name": name})
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None
     known = type(member.size) is int and member.size > 0 and type(member.validates) is bool and member.group is None
     return member if known and isinstance(member.data, str) else None

@@ -71,7 +71,7 @@ def read_presence(hub: Path, now: float | None = None) -> Known:
     now = time.time() if now is None else now
     try:
         content = json.loads((hub / FILE).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     found = {}
     for name, services in content.items() if isinstance(content, dict) else ():

@@ -20,8 +20,7 @@
     [run.set]                           # the method's own
     sigma = 50.0
 
-The model's layout and what leaves a silo follow from the plan of a made-up roster: silos of this form, all invited. The
-real sizes of their data change neither.
+The model's layout and what leaves a silo follow from the plan of a made-up roster: all invited, with data of this form.
 
 Where [data] names a schema, silos may agree on it first: the same file makes the contract about that too.
 """
@@ -39,7 +38,7 @@ from amity.config.options import fields_of, nearest
 from amity.config.references import REFERENCES
 from amity.config.run import Run
 from amity.errors import InputError
-from amity.federation.contract_rules import ELSEWHERE, FACTORY, NAME
+from amity.federation.contract_rules import ELSEWHERE, FACTORY, NAME, too_few_to_mix
 from amity.federation.leaving import leaving
 from amity.federation.plan import Member, layout_of
 from amity.federation.run_contract import DataForm, Limits, Policy, RunContract, Wire
@@ -116,6 +115,8 @@ class _Reader:
         invited, data, run, limits = self._invited(), self._data(), self._run(), self._limits()
         policy, wire = self._choice("policy", get_args(Policy)), self._choice("wire", get_args(Wire), "float32")
         quorum, least = self._quorum(policy, invited), self._least_rounds(policy, run)
+        if run is not None and invited and (few := too_few_to_mix(run, quorum)) is not None:
+            self.problems.append(f"{few}: raise it, or lower run.min_mix")
         if self.problems or run is None or data is None:
             return None
         try:

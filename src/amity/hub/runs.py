@@ -9,7 +9,7 @@ from amity.errors import InputError
 from amity.federation.contract_rules import NAME
 from amity.federation.signed import Contract, Signed, any_from_json, to_json
 from amity.hub.board import Status, new_status, read_status
-from amity.record.files import load_json, replace
+from amity.record.files import load_bytes, load_json, replace
 from amity.record.files import to_json as json_bytes
 
 CONTRACT = "contract.json"
@@ -83,7 +83,8 @@ def run_of(hub: Path, name: str) -> HubRun:
     if not NAME.fullmatch(name) or not (folder / CONTRACT).exists():
         known = [path.name for path in (hub / "runs").iterdir()] if (hub / "runs").is_dir() else []
         raise InputError(f"{hub} has no run {name!r}: it has {', '.join(sorted(known)) or 'none yet'}")
-    return HubRun(folder, any_from_json((folder / CONTRACT).read_text(encoding="utf-8")).contract)
+    text = load_bytes(folder / CONTRACT).decode(errors="replace")  # what is no text fails as a contract, in one line
+    return HubRun(folder, any_from_json(text).contract)
 
 
 def add_run(hub: Path, signed: Signed[Contract]) -> HubRun:

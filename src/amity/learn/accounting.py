@@ -72,7 +72,7 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int) -> float:
                 sample_rate=rate,
                 steps=steps,
                 accountant=ACCOUNTANT,
-                epsilon_tolerance=min(0.01, epsilon / 100),
+                epsilon_tolerance=max(1e-9, min(0.01, epsilon / 100)),  # a finer one might never be met
             )
     except ValueError:  # Opacus gives up above sigma = 10^6
         found = _MOST_NOISE
@@ -89,7 +89,11 @@ def _one_step(noise: float, rate: float) -> NDArray[np.float64]:
     """The Renyi divergence of one step at each order."""
     from opacus.accountants.analysis.rdp import compute_rdp
 
-    found: NDArray[np.float64] = np.asarray(compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=_orders()))
+    try:
+        found: NDArray[np.float64] = np.asarray(compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=_orders()))
+    except (ZeroDivisionError, OverflowError):  # its square is no number any more
+        rule = "differential privacy needs noise that hides something"
+        raise InputError(f"{rule}, got dp_noise {noise:g}: try dp_noise=1") from None
     return found
 
 

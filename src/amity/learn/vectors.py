@@ -130,6 +130,17 @@ def _front(buffer: Tensor, shape: tuple[int, int]) -> Tensor:
     return buffer[: shape[0] * shape[1]].view(shape)
 
 
+def distance(one: Tensor, other: Tensor) -> float:
+    """|a - b| of two tensors of one shape, summed in float64 block by block: no difference of all is ever in memory.
+
+    >>> distance(torch.tensor([1.0, 2.0]), torch.tensor([4.0, 6.0]))
+    5.0
+    """
+    pairs = zip(one.reshape(-1).split(_BLOCK_NUMBERS >> 3), other.reshape(-1).split(_BLOCK_NUMBERS >> 3), strict=True)
+    lengths = [torch.linalg.vector_norm(a - b, dtype=torch.float64) for a, b in pairs]
+    return float(torch.linalg.vector_norm(torch.stack(lengths))) if lengths else 0.0
+
+
 def gram(matrix: Tensor, index: Tensor | None = None, *, origin: Tensor | None = None, centred: bool = False) -> Tensor:
     """Inner products of the (indexed) rows, less an origin or less their mean, in float64; symmetric.  # [n, n]"""
     return _products(matrix, index, None, origin, centred)[0]
@@ -181,11 +192,12 @@ def squared_distances(matrix: Tensor, index: Tensor | None = None, *, some: Tens
     """d_ij^2 of the (indexed) rows, diagonal exactly 0; for i in `some` only.  # [n, n] or [s, n]
 
     The mean row is subtracted first: distances do not change, and models that are close to each other but far
-    from the origin keep their distance.
+    from the origin keep their distance. Where squares overflow, the distance is infinite.
     """
     products, squares = _products(matrix, index, some, None, centred=True)
     own = squares if some is None else squares[some]
-    return _on_diagonal((own[:, None] + squares[None, :] - 2 * products).clamp_(min=0), some, 0)
+    pairs = (own[:, None] + squares[None, :] - 2 * products).nan_to_num_(nan=torch.inf, posinf=torch.inf)
+    return _on_diagonal(pairs.clamp_(min=0), some, 0)
 
 
 def cosines(
@@ -198,15 +210,19 @@ def cosines(
 ) -> Tensor:
     """Cosines of the (indexed) rows, seen from an origin, for i in `some` only.  # [n, n] or [s, n]
 
-    0 for a row shorter than eps, diagonal exactly 1.
+    0 for a row shorter than eps, or so long that its square overflows; diagonal exactly 1.
     """
     products, squares = _products(matrix, index, some, origin, centred=False)
     norms = squares.sqrt()
     own = norms if some is None else norms[some]
     scale = own[:, None] * norms[None, :]
-    short = (own < eps)[:, None] | (norms < eps)[None, :]
+    short = ~_usable(own, eps)[:, None] | ~_usable(norms, eps)[None, :]
     out = torch.where(short, torch.zeros_like(products), products / scale.masked_fill(short, 1.0))
     return _on_diagonal(out.clamp_(-1, 1), some, 1)
+
+
+def _usable(norms: Tensor, eps: float) -> Tensor:
+    return (norms >= eps) & norms.isfinite()
 
 
 def _on_diagonal(pairs: Tensor, some: Tensor | None, value: float) -> Tensor:

@@ -43,6 +43,7 @@ from amity.learn.task import Task
 from amity.learn.train import proximal, train
 from amity.learn.vectors import mix, weighted_mean
 from amity.methods._best_so_far import (
+    HELD_OUT,
     best_model,
     best_so_far,
     judged,
@@ -78,6 +79,7 @@ class Accord:
 
     paired: ClassVar[tuple[str, ...]] = ()
     averaged: ClassVar[tuple[str, ...]] = ("params", "buffers")
+    measured: ClassVar[tuple[str, ...]] = (HELD_OUT,)
     evaluates: ClassVar[Literal["held", "server"]] = "server"
     solver: ClassVar[Solver] = Solver("adam", 1e-3, batch=16)
     optimizers: ClassVar[tuple[str, ...]] = ("adam", "sgd")

@@ -39,16 +39,15 @@ from amity.contract import (
     Method,
     Model,
     Relational,
-    Solver,
     Starts,
     State,
     Turn,
     Validating,
-    averaged_keys,
     declared,
 )
 from amity.learn.ending import End, find_end, go_on, held_out, judges, likelier
 from amity.learn.task import Task
+from amity.methods._wrapper import Wrapper
 
 Length = int | Literal["none", "auto"]
 """Epochs of an ending; auto: each silo finds its own number; none: there is no ending."""
@@ -71,34 +70,17 @@ NOT_YET = -1.0  # epochs
 
 
 @dataclass(frozen=True)
-class Ended:
+class Ended(Wrapper):
     """A method with an ending. `resolve` makes it, from the options `ending` and `safe` of a run."""
 
-    base: Method
     rounds: int  # K, of the method itself
     epochs: int  # E, of each of them
     ending: Length = "auto"
     safe: bool = False
 
     @property
-    def paired(self) -> tuple[str, ...]:
-        return self.base.paired
-
-    @property
-    def averaged(self) -> tuple[str, ...]:
-        return averaged_keys(self.base)
-
-    @property
     def evaluates(self) -> Literal["held", "server"]:
         return self.base.evaluates
-
-    @property
-    def solver(self) -> Solver:
-        return self.base.solver
-
-    @property
-    def optimizers(self) -> tuple[str, ...]:
-        return self.base.optimizers
 
     @property
     def validation(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from amity.contract import Model, State
 from amity.errors import DamagedFile, InputError
-from amity.federation.reports import Progress
+from amity.federation.reports import Progress, SettledEntry, settled_entries, settled_of
 from amity.federation.resume import Saved
 from amity.record.checksums import SUMS, Check, Sums, read_sums, sums_of, sums_text
 from amity.record.contents import CheckpointFile, EventsPrefix
@@ -60,8 +60,6 @@ def save_checkpoint(
     settle(path)
     if (path / CHECKPOINT).exists():
         _remove(path / OLD)
-    new = path / NEW
-    make_folder(new)
     facts: CheckpointFile = {
         "round": progress.round,
         "seconds": seconds,
@@ -69,19 +67,32 @@ def save_checkpoint(
     }
     if events is not None:
         facts["events"] = events
-    for name, tensors in files.items():
-        save_file(apart(tensors), new / name)
-    (new / PROGRESS).write_bytes(to_json(facts))
-    written = sorted(str(file.relative_to(new)) for file in new.rglob("*") if file.is_file())
-    sums = Sums(new, sums_of(new, written), rounds=progress.round, check=check.lines)
-    (new / SUMS).write_bytes(sums_text(sums))
-    for file in (*new.rglob("*"), new):
-        allow(file)
-        sync(file)
+    if progress.settled:
+        facts["settled"] = {client: list(entry) for client, entry in settled_entries(progress.settled).items()}
+    new = path / NEW
+    try:
+        _write(new, files, facts, check)
+    except Exception:  # a full disk: what does not count is not to take room
+        shutil.rmtree(new, ignore_errors=True)
+        raise
     if (path / CHECKPOINT).exists():
         (path / CHECKPOINT).rename(path / OLD)
     new.rename(path / CHECKPOINT)
     sync(path)
+
+
+def _write(new: Path, files: Mapping[str, State], facts: CheckpointFile, check: Check) -> None:
+    """Write a checkpoint to a folder of its own, and wait until it is on disk."""
+    make_folder(new)
+    for name, tensors in files.items():
+        save_file(apart(tensors), new / name)
+    (new / PROGRESS).write_bytes(to_json(facts))
+    written = sorted(str(file.relative_to(new)) for file in new.rglob("*") if file.is_file())
+    sums = Sums(new, sums_of(new, written), rounds=facts["round"], check=check.lines)
+    (new / SUMS).write_bytes(sums_text(sums))
+    for file in (*new.rglob("*"), new):
+        allow(file)
+        sync(file)
 
 
 def settle(path: Path, *, drop_newest: bool = False) -> None:
@@ -155,7 +166,8 @@ def load_checkpoint(folder: Path, clients: int) -> Checkpoint:
         facts = load_json(folder / PROGRESS)
         if not is_checkpoint(facts):
             raise ValueError(f"{PROGRESS} is not what a run writes")
-        progress = Progress(facts["round"], _load_tensors(folder / SERVER))
+        settled = settled_of(cast(Mapping[str, SettledEntry], facts.get("settled", {})))
+        progress = Progress(facts["round"], _load_tensors(folder / SERVER), settled)
         states = _unnumbered(_load_tensors(folder / CLIENTS), clients)
         scores = _unnumbered(_load_tensors(folder / SCORES), clients)
         right = {which: [score[which] for score in scores if score] for which in ("delivered", "last")}

@@ -10,9 +10,8 @@
     checksums.json              SumsFile        in a run directory, and in each of its checkpoints
     checkpoint/progress.json    CheckpointFile  how far the run had come
 
-A key stands here and nowhere else: shapes.py derives from these types what a file is checked for when it is read.
-`NotRequired` marks keys that earlier versions did not write. JSON has no NaN, so a number that may be undefined is
-null in a file. Further keys are allowed everywhere, so that older versions can read what newer ones add.
+A key stands here and nowhere else: shapes.py derives from these types what a file is checked for. `NotRequired`
+marks keys that earlier versions did not write; further ones may be added. Undefined numbers are null: JSON has no NaN.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -35,8 +34,7 @@ Number = Literal[
 Scores = list[float | None]
 """A score for each silo, null where it is undefined."""
 
-Metrics = dict[str, float | None]
-"""Means over silos by the name of the metric: see learn/metrics.py."""
+Metrics = dict[str, float | None]  # means over silos by the name of the metric: see learn/metrics.py
 
 
 class Subject(TypedDict):
@@ -125,6 +123,7 @@ class Scored(TypedDict):
     loss: NotRequired[Scores | None]
     train_loss: NotRequired[Scores | None]
     per_silo: NotRequired[dict[str, Scores] | None]  # metric -> a value for each silo
+    withheld: NotRequired[list[bool]]  # of each silo: whether its main score rests on too few examples to be told
 
 
 class Line(Scored):
@@ -286,6 +285,7 @@ class CheckpointFile(TypedDict):
     seconds: float
     chosen: int | None  # the round that validation data have chosen so far
     events: NotRequired[EventsPrefix]
+    settled: NotRequired[dict[str, list[Any]]]  # by silo: what became of its last upload
 
 
 class SumsFile(TypedDict):

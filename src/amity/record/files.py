@@ -18,8 +18,10 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from amity.errors import AmityError, DamagedFile, DiskFull, InputError
+from amity.federation.safe_files import is_device
 from amity.federation.safe_files import sync as sync
 from amity.record.sharing import allow, begin_file
+from amity.small_files import read_small
 
 Array = npt.NDArray[Any]
 
@@ -46,7 +48,10 @@ def to_json(value: Any, indent: int | None = None) -> bytes:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary sibling to write to; it takes the place of `path` if all goes well."""
+    """Yield a temporary sibling to write to; it takes the place of `path` if all goes well. A device is written to."""
+    if is_device(path):
+        yield path
+        return
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         begin_file(temporary)
@@ -113,6 +118,14 @@ def load_bytes(path: Path) -> bytes:
         raise DamagedFile(f"{path} cannot be read: {error.strerror or error}") from error
 
 
+def load_small(path: Path) -> bytes:
+    """Return all that a file holds which people give and which is small."""
+    try:
+        return read_small(path)
+    except OSError as error:
+        raise DamagedFile(f"{path} cannot be read: {error.strerror or error}") from error
+
+
 def parse_json(path: Path, content: bytes) -> Any:
     """Return the value of a JSON text; `path` names it in errors."""
     try:
@@ -129,6 +142,6 @@ def load_json(path: Path) -> Any:
 def load_toml(path: Path) -> dict[str, Any]:
     """Return the table that a TOML file holds."""
     try:
-        return tomllib.loads(load_bytes(path).decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        return tomllib.loads(load_small(path).decode())
+    except (ValueError, RecursionError) as error:
         raise DamagedFile(f"{path} is not valid TOML: {error}") from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from amity.errors import InputError
@@ -44,6 +46,21 @@ class Lock:
 
     def __del__(self) -> None:
         self.release()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[Lock | None]:
+    """Lock a directory, if there is one, for longer than this block; where the block fails, let go of it at once.
+
+    An error that somebody keeps would otherwise keep the lock as well.
+    """
+    lock = Lock(path) if path.is_dir() else None
+    try:
+        yield lock
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
 
 
 def held(path: Path) -> bool | None:

@@ -12,6 +12,10 @@ from amity.federation.reports import Round
 from amity.metric import METRICS
 from amity.record.contents import Line, MainScore, Scored
 from amity.record.files import plain
+from amity.record.summary import evaluated
+
+WITHHELD = "is withheld by"
+"""Part of the warning about silos that keep their scores to themselves, by which the report knows it."""
 
 NAMED = 5  # silos with a warning of their own, if their models have failed
 
@@ -47,18 +51,42 @@ def line_of(round: Round, silos: Sequence[str], main: MainScore) -> Line:
     return cast(Line, plain(line))
 
 
+def about_scores(round: Round, silos: Sequence[str], main: MainScore, earlier: Sequence[Line]) -> list[str]:
+    """Return warnings about silos without a main score. Either is said once: it is much the same in every round."""
+    found = [] if evaluated(earlier) else left_out(round, silos, main)
+    return found + ([] if any("withheld" in line for line in earlier) else kept_back(round, silos, main))
+
+
 def left_out(round: Round, silos: Sequence[str], main: MainScore) -> list[str]:
     """Return a warning about silos that have test data but no main score, as one class has no AUROC; else nothing."""
     pairs = zip(silos, round.scores or (), strict=False)
-    found = [silo for silo, score in pairs if score.examples and math.isnan(score.main)]
+    found = [silo for silo, score in pairs if score.examples and math.isnan(score.main) and not score.withheld]
     if not found:
         return []
-    named = ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" if len(found) > NAMED else "")
+    named = _named(found)
     title, why = METRICS[main].title, "one class" if METRICS[main].labels == "classes" else "one value"
     return [
         f"{title} is undefined at {len(found)} of {len(silos)} silos, whose test labels are of {why} only, "
         f"and no mean counts them: {named}"
     ]
+
+
+def kept_back(round: Round, silos: Sequence[str], main: MainScore) -> list[str]:
+    """Return a warning about silos that do not tell their main score, since it rests on too few examples."""
+    pairs = zip(silos, round.scores or (), strict=False)
+    found = [silo for silo, score in pairs if _withholds(score)]
+    if not found:
+        return []
+    told = f"{METRICS[main].title} {WITHHELD} {len(found)} of {len(silos)} silos, where it rests on too few examples"
+    return [f"{told} (min_count), and no mean counts them: {_named(found)}"]
+
+
+def _withholds(score: Measured) -> bool:
+    return score.withheld and math.isnan(score.main)
+
+
+def _named(silos: Sequence[str]) -> str:
+    return ", ".join(silos[:NAMED]) + (f" and {len(silos) - NAMED} more" if len(silos) > NAMED else "")
 
 
 def _failures(scores: Sequence[Measured] | None, silos: Sequence[str]) -> list[str]:
@@ -93,4 +121,6 @@ def _scored(scores: Sequence[Measured] | None, main: MainScore) -> Scored:
     scored["loss"] = [s.loss / n if n else math.nan for s, n in zip(scores, counts, strict=True)]
     scored["train_loss"] = None if scores[0].train_loss is None else [score.train_loss for score in scores]
     scored["per_silo"] = {name: [float(f"{value:.6g}") for value in values] for name, values in per_silo.items()}
+    if any(map(_withholds, scores)):
+        scored["withheld"] = [_withholds(score) for score in scores]
     return scored

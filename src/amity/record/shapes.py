@@ -131,7 +131,7 @@ def is_line(line: object, silos: int) -> TypeGuard[Line]:
     if not isinstance(line, dict) or not fits(line, _LINE) or not any(key in line for key in METRICS):
         return False
     scores = line[next(key for key in METRICS if key in line)]
-    return scores is None or len(scores) == silos
+    return all(each is None or len(each) == silos for each in (scores, line.get("withheld")))
 
 
 def are_facts(facts: object) -> TypeGuard[FactsFile]:

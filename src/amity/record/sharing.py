@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -50,6 +51,19 @@ def make_folder(path: Path) -> None:
         make_folder(path.parent)
     path.mkdir(PRIVATE.folder, exist_ok=True)
     allow(path)
+
+
+def try_folder(path: Path) -> None:
+    """Make a folder and write to it, then leave everything as it was; OSError where that cannot be done."""
+    made = [each for each in (path, *path.parents) if not each.exists()]
+    try:
+        make_folder(path)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    finally:
+        for each in made:
+            with suppress(OSError):
+                each.rmdir()
 
 
 def allow(path: Path) -> None:

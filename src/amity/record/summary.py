@@ -45,9 +45,15 @@ def scores_of(line: Scored, key: MetricKey | None = None) -> Scores | None:
 
 
 def values_of(line: Scored) -> list[float]:
-    """Return every silo's main score. A mean is null only if a silo has failed, or if there is nothing to measure."""
+    """Return every silo's main score. A mean is null only if a silo has failed, or if there is nothing to measure.
+
+    What a silo withholds is no failure, whatever the others' models are like.
+    """
+    scores = scores_of(line) or ()
     missing = metric_of(line).failed if line["mean"] is None else math.nan
-    return [missing if value is None else value for value in scores_of(line) or ()]
+    withheld = line.get("withheld") or [False] * len(scores)
+    null = [math.nan if kept else missing for kept in withheld]
+    return [default if value is None else value for value, default in zip(scores, null, strict=True)]
 
 
 def in_words(line: Line, keys: Sequence[Literal["mean", "worst"]] = ("mean", "worst")) -> str:

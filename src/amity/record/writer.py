@@ -43,14 +43,14 @@ from amity.record.directory import (
 )
 from amity.record.events import EventLog
 from amity.record.files import Array, append, load_json, replace, sync, to_json, written_to
-from amity.record.lock import Lock
+from amity.record.lock import Lock, locked
 from amity.record.outputs import save_model_facts, save_models, save_predictions, save_weights
 from amity.record.privacy import epsilons, privacy_facts
 from amity.record.reader import read
 from amity.record.resuming import resumption, rewind
-from amity.record.round_line import left_out, line_of
+from amity.record.round_line import about_scores, line_of
 from amity.record.seal import Seal
-from amity.record.summary import delivered, evaluated, latest, score_of, summarise
+from amity.record.summary import delivered, latest, score_of, summarise
 
 SMALL = 64_000_000  # bytes of state that take no noticeable time to write
 SELDOM = 120.0  # seconds between checkpoints of a larger state
@@ -105,26 +105,26 @@ class Recorder:
         Rounds and events after the checkpoint are forgotten: they will come again. A finished run stays as it is, also
         if its checkpoint was removed.
         """
-        lock = Lock(Path(path)) if Path(path).is_dir() else None
-        record, written = read(path), as_written(config)
-        start = resumption(record, written)
-        recorder = cls(record.path, written, record.silos, record.facts)
-        recorder._lock, recorder.notes = lock, start.notes
-        with written_to(record.path):
-            settle(record.path, drop_newest=start.drop_newest)
-            sweep(record.path, recorder._files.values())
-            recorder.lines = record.lines[: start.done]
-            if record.sums is not None and (start.anew or not recorder.finished):
-                recorder._seal, recorder._checks = rewind(record, record.sums, written, start.done)
-                prefix = start.saved.events if start.saved else None
-                recorder._events, lost = EventLog.resume(record.path / EVENTS, prefix)
-                recorder.notes += [lost] if lost else []
-        if start.saved is None:
-            return recorder, None
-        saved = start.saved.saved
-        recorder._right, recorder.chosen, recorder.clouds = start.saved.right, saved.kept, start.saved.clouds
-        recorder._began -= start.saved.seconds
-        return recorder, saved
+        with locked(Path(path)) as lock:
+            record, written = read(path), as_written(config)
+            start = resumption(record, written)
+            recorder = cls(record.path, written, record.silos, record.facts)
+            recorder._lock, recorder.notes = lock, start.notes
+            with written_to(record.path):
+                settle(record.path, drop_newest=start.drop_newest)
+                sweep(record.path, recorder._files.values())
+                recorder.lines = record.lines[: start.done]
+                if record.sums is not None and (start.anew or not recorder.finished):
+                    recorder._seal, recorder._checks = rewind(record, record.sums, written, start.done)
+                    prefix = start.saved.events if start.saved else None
+                    recorder._events, lost = EventLog.resume(record.path / EVENTS, prefix)
+                    recorder.notes += [lost] if lost else []
+            if start.saved is None:
+                return recorder, None
+            saved = start.saved.saved
+            recorder._right, recorder.chosen, recorder.clouds = start.saved.right, saved.kept, start.saved.clouds
+            recorder._began -= start.saved.seconds
+            return recorder, saved
 
     @property
     def finished(self) -> bool:
@@ -144,8 +144,7 @@ class Recorder:
         if round.round != len(self.lines) + 1:
             raise ValueError(f"rounds come in order: expected {len(self.lines) + 1}, got {round.round}")
         line = line_of(round, self.silos, score_of(self.facts))
-        if not evaluated(self.lines):  # it is the same in every round, and said once
-            line["warnings"] += left_out(round, self.silos, score_of(self.facts))
+        line["warnings"] += about_scores(round, self.silos, score_of(self.facts), self.lines)
         if "spent" in line:
             line["epsilon"] = epsilons([*self.lines, line])
         recent = [*self.lines[1 - statistics.SEVERAL :], line]

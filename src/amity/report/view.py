@@ -30,6 +30,7 @@ from amity.metric import ACCURACY, METRICS
 from amity.record import Record, make_folder
 from amity.record.files import not_written
 from amity.record.files import replace as put
+from amity.record.sharing import try_folder
 from amity.report.contents import VERSION, RunView, ScoreView, SiloView, View
 from amity.report.series import Series, series_of
 from amity.report.table import main_score
@@ -82,10 +83,19 @@ def to_json(view: View) -> bytes:
     return json.dumps(view, allow_nan=False, separators=(",", ":")).encode()
 
 
-def write_view(view: View, path: Path) -> Path:
-    """Write a view to a file, and the folders above it."""
+def check_view_file(path: Path) -> None:
+    """Refuse a file that a view cannot go to; whoever has more to write asks this before anything."""
     if path.is_dir():
         raise InputError(f"cannot write the view to {path}, which is a directory: give a file, such as view.json")
+    try:
+        try_folder(path.parent)
+    except OSError as error:
+        raise not_written(error, f"cannot write the view to {path} ({error.strerror}): give another path") from error
+
+
+def write_view(view: View, path: Path) -> Path:
+    """Write a view to a file, and the folders above it."""
+    check_view_file(path)
     try:
         make_folder(path.parent)
         put(path, to_json(view))

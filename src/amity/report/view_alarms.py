@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from amity.config.ending import all_rounds
-from amity.record import Record
+from amity.metric import METRICS
+from amity.record import Record, delivered, score_of
 from amity.record.files import Array
+from amity.record.round_line import WITHHELD
 from amity.report.contents import Alarm, Level
 from amity.report.view_course import REFUSED
 from amity.statistics import SEVERAL
@@ -172,6 +174,7 @@ def course_alarms(record: Record) -> list[Alarm]:
         *_below_agreement(record),
         *_below_quorum(record),
         *_warned(record),
+        *_withheld(record),
         *_refused(record),
         *_often_gone(record),
     ]
@@ -207,9 +210,24 @@ def _warned(record: Record) -> list[Alarm]:
     rounds: dict[str, list[int]] = {}
     for line in record.lines:
         for warning in line["warnings"]:
-            if not warning.startswith(ATTENTION_WARNINGS):
+            if not warning.startswith(ATTENTION_WARNINGS) and WITHHELD not in warning:
                 rounds.setdefault(warning, []).append(line["round"])
     return [_alarm("warning", "warning", words, rounds=said) for words, said in rounds.items()]
+
+
+def _withheld(record: Record) -> list[Alarm]:
+    """Return the silos that keep their scores to themselves in the round that is delivered."""
+    given = delivered(record.lines)
+    kept = [] if given is None else given.get("withheld", [])
+    found = [silo for silo, alone in zip(record.silos, kept, strict=False) if alone]
+    if given is None or not found:
+        return []
+    title = METRICS[score_of(record.facts)].title
+    words = (
+        f"{title} {WITHHELD} {_named(found)}, where it rests on too few examples (min_count): means are over the other "
+        f"{len(record.silos) - len(found)} silos"
+    )
+    return [_alarm("remark", "withheld scores", words, found, [given["round"]])]
 
 
 def _refused(record: Record) -> list[Alarm]:

@@ -10,8 +10,9 @@ from amity.engines.memory import answered
 from amity.errors import AmityError
 from amity.federation.audit import Audit
 from amity.federation.encoding import encode, title
-from amity.federation.held import LastTensors, reference, sha256
+from amity.federation.held import LastTensors, reference
 from amity.federation.messages import Answer, Failed, Forgotten, Message, blame_of, failure
+from amity.federation.transport import sha256
 from amity.site.config import Site
 from amity.site.keeping import writing
 
@@ -53,7 +54,7 @@ class Accounts:
                 self._received(heard.message, heard.head)
             self._crossed(f"sent {heard.answer}", len(answer), sha256(answer), heard.head)
         except AmityError as error:
-            return encode(Failed(*heard.head, blame_of(error), str(error)))
+            return encode(self._without_paths(Failed(*heard.head, blame_of(error), str(error))))
         finally:
             self._content = b""
         return answer

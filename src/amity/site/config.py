@@ -31,6 +31,7 @@ from amity.config.options import nearest
 from amity.errors import InputError
 from amity.federation.contract_rules import FACTORY, NAME
 from amity.federation.policy import SiloPolicy, policy_of
+from amity.small_files import read_small
 
 FILE = "silo.toml"
 KIT = "kit"
@@ -71,10 +72,10 @@ def load_site(folder: str | Path) -> Site:
     folder = Path(folder).resolve()
     file = folder / FILE
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_small(file).decode())
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror or error}): give the folder of a silo") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not valid TOML ({error}): mend it") from None
     return site_of(table, folder)
 

@@ -104,7 +104,8 @@ def train_alone(plan: Plan, client: int, silo: Silo, rounds: int, folder: Path) 
     if isinstance(plan.method, Ended):
         method = with_ending(method, plan.method.rounds, plan.method.epochs, "auto", False)
     rule = replace(plan.rule, participation=1.0, drop=0.0)
-    own = plan._replace(method=method, rule=rule, privacy=None)  # of a model that stays here nobody is told anything
+    # Of a model that stays here nobody is told anything: it needs no noise, and all of its scores count.
+    own = plan._replace(method=method, rule=rule, privacy=None, min_count=1)
     side = KeptSilo(own, client, silo, folder)
     try:
         if side.pending is not None:

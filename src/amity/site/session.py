@@ -91,5 +91,5 @@ def read_session(site: Path) -> Session | None:
     """Return the last session of a silo's service; None where there was none, or it cannot be read."""
     try:
         return Session(**json.loads((site / FILE).read_bytes()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None

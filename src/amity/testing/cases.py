@@ -166,8 +166,9 @@ def _numbers(score: Measured) -> list[tuple[str, object]]:
 def finite(rounds: Sequence[Seen]) -> bool:
     """Whether all states, and the personal models at the end, are made of numbers."""
     states = [state for report in rounds for state in (report.server, *report.clients)]
-    return all(
-        bool(torch.isfinite(value.double()).all())
-        for state in [*states, *rounds[-1].models]
-        for value in state.values()
-    )
+    return all(map(made_of_numbers, [*states, *rounds[-1].models]))
+
+
+def made_of_numbers(state: State) -> bool:
+    """Whether every number of a state or a model is finite."""
+    return all(bool(torch.isfinite(value.double()).all()) for value in state.values())

@@ -103,7 +103,7 @@ def _noted(path: Path) -> str | None:
     try:
         note: RunNote = json.loads((path / NOTE).read_bytes())
         return str(note["run_id"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -62,7 +62,9 @@ def check_asked(place: Path, asked: AskedFile) -> None:
         return
     try:
         before = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
+        if not isinstance(before, dict) or not isinstance(before.get("run"), dict):
+            raise ValueError("it is not what a search writes")
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} cannot be read ({error}): give another --out") from None
     if before != now:
         raise InputError(f"{file.parent} holds another search, {_difference(before, now)}: give another --out")

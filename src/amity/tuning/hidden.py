@@ -30,4 +30,4 @@ def for_trials(run: Run, silos: Silos) -> tuple[Run, Silos]:
             f"leave val_fraction at auto ({VALIDATION_SHARE:g}), or give a share above 0"
         )
     hidden = tuple(silo._replace(test=silo.val) for silo in own.silos if silo.val is not None)
-    return replace(run, val_fraction=share), replace(own, silos=hidden)
+    return replace(run, val_fraction=share, min_count=1), replace(own, silos=hidden)  # nobody else is told of a trial

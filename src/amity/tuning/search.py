@@ -25,7 +25,7 @@ from amity.trials import choose, command_of
 from amity.tuning.asked import asked_of, check_asked, search_directory, write_found
 from amity.tuning.hidden import for_trials
 from amity.tuning.space import Choices, Space, check_dimension, default_space, with_values
-from amity.tuning.study import TOGETHER, Study, first_trials
+from amity.tuning.study import TOGETHER, Study, first_trials, stored_in
 from amity.tuning.trial import Task, Trial
 from amity.tuning.workers import Heard, Workers, workers_of
 
@@ -92,7 +92,7 @@ def tune(
     bases, hidden = _made_ready(run, silos, seeds, model, data_dir)
     metric = main_metric(run.metric, hidden[bases[0].seed].classes)
     defaults = _defaults(bases[0], hidden[bases[0].seed], model)
-    with search_directory(out) as place:
+    with search_directory(out) as place, stored_in(place / STUDY):
         check_asked(place, asked_of(run, wanted, bases, short, hidden))
         study = Study(place / STUDY, wanted, run.seed, first_trials(wanted, defaults), metric)
         most = trials if (combinations := _combinations(wanted)) is None else min(trials, combinations)

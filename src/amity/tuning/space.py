@@ -23,7 +23,7 @@ RATE_FACTOR = 10.0
 """The rate is searched from the method's own over this to the method's own times this."""
 
 NOT_SEARCHED = {
-    *("method", "rounds", "val_fraction", "evaluate_every", "init_from", "train_loss", "metric"),
+    *("method", "rounds", "val_fraction", "evaluate_every", "init_from", "train_loss", "metric", "min_count"),
     *names_of(Run, lambda role: role.deals or role.neutral),
 }
 """Options of a run whose values cannot be compared by validation data, or that change no result."""

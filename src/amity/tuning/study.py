@@ -10,14 +10,18 @@ from __future__ import annotations
 import itertools
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
 
+from amity.errors import DamagedFile
 from amity.metric import ACCURACY, Metric
 from amity.tuning.pruning import direction_of
 from amity.tuning.space import Choices, Range, Space
@@ -42,6 +46,9 @@ STATES: dict[State, TrialState] = {
 FEW = 64
 """Combinations of values that are tried one by one, in their order, rather than proposed."""
 
+SEEDS = 2**32
+"""Random generators of the sampler take seeds below this one."""
+
 NAME = "amity"
 
 
@@ -54,6 +61,19 @@ class Told(TypedDict):
     steps: dict[str, float]
     seconds: float
     words: str
+
+
+@contextmanager
+def stored_in(file: Path) -> Iterator[None]:
+    """Turn a storage that is damaged, or has no room, into one line."""
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError) as error:
+        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+        reason = str(getattr(cause, "orig", None) or cause or error).partition("\n")[0]
+        raise DamagedFile(
+            f"the trials in {file} cannot be read or written ({reason}): bring back a copy, or give another --out"
+        ) from error
 
 
 class Study:
@@ -97,7 +117,7 @@ class Study:
 
     def _proposed(self, start: int) -> dict[int, dict[str, Any]]:
         """Return the trials from this number on that are proposed together."""
-        sampler = optuna.samplers.TPESampler(seed=self._seed * 1_000_003 + start)
+        sampler = optuna.samplers.TPESampler(seed=(self._seed * 1_000_003 + start) % SEEDS)
         study = optuna.create_study(direction=self._way, sampler=sampler)
         study.add_trials(self._frozen()[:start])
         proposed = {}
@@ -137,7 +157,7 @@ class Study:
         done = [trial for trial in self.trials if trial.state == "done"]
         if len(done) < ENOUGH or len(self._space) < 2 or len({trial.validation for trial in done}) < 2:
             return {}
-        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=self._seed)
+        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=self._seed % SEEDS)
         return dict(optuna.importance.get_param_importances(self._study, evaluator=evaluator))
 
     def _frozen(self) -> list[FrozenTrial]:

@@ -12,7 +12,7 @@ import pickle
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -79,6 +79,12 @@ class _Step(NamedTuple):
     score: float
 
 
+class _Unable(NamedTuple):
+    """A process cannot take what it was given."""
+
+    words: str
+
+
 class _Processes:
     """Runs trials side by side."""
 
@@ -105,6 +111,11 @@ class _Processes:
                     continue
                 if isinstance(answer, _Step):
                     heard(*answer)
+                elif isinstance(answer, _Unable):
+                    raise InputError(
+                        f"several workers need a model that another process can import, got one that cannot be found "
+                        f"there ({answer.words}): define it in a module, or leave workers at 1"
+                    )
                 else:
                     process, _ = self._busy.pop(connection)
                     self._free.append((connection, process))
@@ -126,7 +137,8 @@ class _Processes:
     def _begin(self, task: Task) -> None:
         connection, process = self._free.pop()
         runs = [replace(run, workers=self._threads) for run in task.runs]
-        connection.send(task._replace(runs=runs))
+        with suppress(OSError):  # it has ended: whether it has said why is seen where answers are awaited
+            connection.send(task._replace(runs=runs))
         self._busy[connection] = process, task
 
     def _lost(self, connection: Connection) -> Trial:
@@ -142,7 +154,11 @@ def _serve(connection: Connection, given: bytes) -> None:
     """Run trials for another process until it has no more."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes: the parent ends this one
-    silos, model = pickle.loads(given)
+    try:
+        silos, model = pickle.loads(given)
+    except Exception as error:  # the import of somebody's module may raise anything
+        connection.send(_Unable(" ".join(f"{type(error).__name__}: {error}".split())[:200]))
+        return
     while True:
         try:
             task = connection.recv()

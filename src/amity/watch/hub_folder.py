@@ -6,10 +6,10 @@ from pathlib import Path
 
 from amity.errors import AmityError
 from amity.hub.board import FILE, OVER, SiloStatus, Status, read_status
-from amity.hub.runs import run_names, run_of
+from amity.hub.runs import CONTRACT, run_names, run_of
 from amity.record import holds_run
 from amity.report.contents import LiveRun, LiveSilo, Scores
-from amity.watch.look import Look, waiting
+from amity.watch.look import MOST_RUNS, Look, waiting
 from amity.watch.run_folder import LOG, RunFolder
 from amity.watch.standing import health
 from amity.watch.tail import last_lines, mark_of
@@ -36,7 +36,15 @@ class HubFolder:
         if not names:
             words = f"the hub has no run yet: amity federation submit RUN.toml --hub {self.path}"
             return [waiting(self._name, words)]
-        return [self._run(name, now) for name in names]
+        newest = set(sorted(names, key=self._changed, reverse=True)[:MOST_RUNS])
+        self._records = {name: one for name, one in self._records.items() if name in newest}
+        return [self._run(name, now) for name in names if name in newest]
+
+    def _changed(self, name: str) -> int:
+        """Return when something was last written about a run: its board, or its contract before there is one."""
+        folder = self.path / "runs" / name
+        marks = [mark_of(folder / file) for file in (FILE, CONTRACT)]
+        return max((mark[2] for mark in marks if mark is not None), default=0)
 
     def _run(self, name: str, now: float) -> Look:
         folder = self.path / "runs" / name

@@ -8,6 +8,9 @@ from typing import NamedTuple, Protocol
 from amity.record import Record
 from amity.report.contents import EventView, LiveRun
 
+MOST_RUNS = 40
+"""Runs that are followed, of a folder or of a hub: those that have changed last."""
+
 
 class Look(NamedTuple):
     """One run as it stands, its place in the view left open."""

@@ -75,6 +75,7 @@ class RunFolder:
         self._checks: list[Check | None] = []
         self._weights: dict[int, Array] = {}
         self._events: list[Event] = []
+        self._events_whole = False  # whether those of a run with results are as they were written
         self._standings = Standings(self._known.silos if self._known else [])
 
     def look(self, now: float) -> list[Look]:
@@ -96,8 +97,9 @@ class RunFolder:
                 self._known, self._fixed = read(self.path), fixed
                 self._begin()
             self._read_lines(self._known)
-            self._read_events()
+            self._read_events(self._known)
             self._read_weights(self._known)
+            self._record(self._known)  # which looks at the weights' checksums
         except AmityError as error:
             return str(error)
         except OSError as error:
@@ -120,9 +122,16 @@ class RunFolder:
             self._lines.append(line)
             self._checks.append(check)
 
-    def _read_events(self) -> None:
-        """Read new events, in the same way."""
+    def _read_events(self, known: Record) -> None:
+        """Read new events, in the same way. Those of a run that has results have a checksum."""
         added = self._events_tail.look()
+        if known.sums is not None and known.sums.lists(EVENTS) and (added.lines or not self._events_whole):
+            try:
+                known.sums.whole(EVENTS)
+            except DamagedFile:
+                self._events_tail.begin_anew()
+                raise
+            self._events_whole = True
         if added.anew:
             self._events = []
             self._standings = Standings(list(self._standings.silos))
@@ -168,12 +177,11 @@ class RunFolder:
         kept = {}
         for round, check in enumerate(checks, start=1):
             matrix = self._weights.get(round)
-            if matrix is None:
-                continue
             if check is not None and check.weights is not None:
-                if weights_sum(weights_part(round, matrix)) != check.weights:
+                if matrix is None or weights_sum(weights_part(round, matrix)) != check.weights:
                     raise damaged(Path(f"{self.path / PART} round {round}"))
-            kept[round] = matrix
+            if matrix is not None:
+                kept[round] = matrix
         return kept
 
     def _told(self, known: Record, now: float, said: str) -> Look:

@@ -26,7 +26,7 @@ from amity.report.series import series_of
 from amity.report.view import empty_view, named_runs, view_of
 from amity.watch.folders import Place, places_in
 from amity.watch.hub_folder import HubFolder
-from amity.watch.look import Followed, Look, waiting
+from amity.watch.look import MOST_RUNS, Followed, Look, waiting
 from amity.watch.run_folder import RunFolder
 from amity.watch.silo_folder import SiloFolder
 
@@ -35,9 +35,6 @@ EVERY = 1.0
 
 SPARE = 20
 """So many times as long as a view took to make, none is made."""
-
-MOST_RUNS = 40
-"""Runs that are followed: those whose folders have changed last."""
 
 FEED = 120
 
@@ -100,8 +97,9 @@ class Watcher:
     def _look(self, hurry: bool) -> None:
         if not hurry and time.monotonic() - self._looked < EVERY:
             return
-        now = self._clock()
-        looks = [look for place in self._places() for look in self._look_at(place, now)]
+        now, places = self._clock(), self._places()
+        self._followed = {place: one for place, one in self._followed.items() if place in places}
+        looks = [look for place in places for look in self._look_at(place, now)]
         stamps = [(look.live["name"], look.stamp) for look in looks]
         number = self._now.number + (stamps != self._stamps)
         self._looks, self._stamps, self._looked = looks, stamps, time.monotonic()

@@ -218,3 +218,21 @@ def test_help_loads_nothing_heavy() -> None:
 def test_without_the_extra(amity: Amity, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     refused(amity("federation", "join", "north", "--site", "north"), "pip install 'amity[federation]'")
+
+
+def test_a_trial_in_a_folder_that_cannot_be_is_refused_before_anything_is_written(amity: Amity, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    refused(amity("federation", "try", "--keep", "file/below"), "cannot be made")
+    refused(amity("federation", "try", "--keep", "two words"), "plain letters")
+    refused(amity("federation", "try", "--keep", "file"), "exists")
+    refused(amity("federation", "try", "--keep", "~"), "exists")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(amity: Amity, tmp_path: Path) -> None:
+    (tmp_path / "consortium.toml").write_text(DESCRIPTION)
+    before = tree(tmp_path)
+    for site in ("consortium.toml", "consortium.toml/below"):
+        refused(amity("federation", "join", "north", "--site", site), "cannot be made")
+    refused(amity("federation", "init", "consortium.toml", "--hub", "consortium.toml/below/hub"), "cannot be made")
+    assert tree(tmp_path) == before

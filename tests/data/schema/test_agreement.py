@@ -9,7 +9,7 @@ from amity.data.schema.account import account_of
 from amity.data.schema.agreement import Agreement, agree, pooled
 from amity.data.schema.cells import table_of_rows
 from amity.data.schema.column_schema import ColumnSchema
-from amity.data.schema.dates import days_of
+from amity.data.schema.dates import days_of, month_of, weekday_of
 from amity.data.schema.summary import LEAST, MOST, encoded, summarise
 
 
@@ -58,6 +58,7 @@ def test_kinds(silos: dict[str, list[str]], kind: str) -> None:
     ("silos", "rule", "named"),
     [
         ({"a": [f"{i / 3}" for i in range(30)] + ["<5"]}, "has numbers and other words", ("a",)),
+        ({"a": ["1", "2.5"] * 5, "b": ["1e300", "3.5"] * 5, "c": ["4", "5.5"] * 5}, "has numbers too large", ("b",)),
         ({"b": ["1.5"] * 3 + ["2"], "a": ["m", "f"] * 5}, "numbers at one silo and words at another", ("b", "a")),
         ({"a": ["1", "2"] * 5, "b": ["m", "f"] * 5}, "numbers at one silo and words at another", ("a", "b")),
         ({"a": [*DAYS, "in May"]}, "has dates and other words", ("a",)),
@@ -107,3 +108,13 @@ def test_the_account_says_what_was_done() -> None:
     (told,) = account_of(found.schema, found.missing)
     assert told["kind"] == "number" and told["missing"] == 0.25 and told["features"] == ["x", "x missing"]
     assert told["done"].startswith("(x - 1.8333) / 0.4714; missing: 1.833, flagged")
+
+
+def test_the_last_day_of_the_calendar_is_a_date_and_what_comes_after_it_is_none() -> None:
+    """Registers write 9999-12-31 for "never"."""
+    last = days_of("9999-12-31 23:59:59", "ymd")
+    assert last is not None and (month_of(last), weekday_of(last)) == (12, 4)
+    for after in ("9999-12-31 24:00", "9999-12-31T23:59:60"):
+        assert days_of(after, "ymd") is None
+    assert column(a=["2024-01-02"] * 9 + ["9999-12-31"]).kind == "date"
+    assert agreed(a=["2024-01-02"] * 9 + ["9999-12-31 24:00"]).conflicts[0].rule == "has dates and other words"

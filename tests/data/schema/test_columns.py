@@ -236,6 +236,7 @@ def test_every_header_is_read_or_refused_in_one_line(header: list[str], drop: li
         assert {found.label_name, *found.feature_names} == left and len(found.features) == len(left) - 1
 
 
+@pytest.mark.slow
 def test_a_header_of_many_columns_takes_no_time(tmp_path: Path) -> None:
     count = 30_000
     header = [f"column {place}" for place in range(count)] + ["label"]

@@ -129,7 +129,7 @@ def test_a_full_disk_leaves_no_half_entry(home: Path, decoder: Decoder) -> None:
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["emnist", "cifar100", "mnist"])
+@pytest.mark.parametrize("name", ["emnist", pytest.param("cifar100", marks=pytest.mark.slow), "mnist"])
 def test_a_second_load_is_quick(loaded: Loaded, name: str) -> None:
     """Under a second of work; the clock on the wall depends on who else is at work."""
     loaded(name)

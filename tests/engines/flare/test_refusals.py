@@ -23,7 +23,8 @@ from amity.federation.audit import entries
 from amity.prepare import silos_of
 from amity.record import read
 
-pytestmark = pytest.mark.xdist_group("flare: refusals")  # one federation for all
+# One federation for all. Slow, since it takes a minute and a half: kits/ has the refusals that need no job.
+pytestmark = [pytest.mark.xdist_group("flare: refusals"), pytest.mark.slow]
 
 RUN = Run("fedavg", data="digits", clients=2, rounds=2, epochs=1, engine="loop", model="mlp")
 

@@ -24,7 +24,13 @@ def test_whatever_an_experiment_may_ask_for_is_a_table_or_can_be_drawn() -> None
     assert set(DRAWINGS) == set(spec.KINDS) - set(tables.KINDS)
 
 
-@pytest.mark.parametrize("kind", sorted(set(DRAWINGS) - {"suite-map"}))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind if kind in ("curves", "heatmap") else pytest.param(kind, marks=pytest.mark.slow)
+        for kind in sorted(set(DRAWINGS) - {"suite-map"})
+    ],
+)
 def test_a_picture_and_its_vectors_the_same_each_time(kind: str, tmp_path: Path) -> None:
     found, again = (
         results(

@@ -50,6 +50,8 @@ OTHER: Mapping[str, Any] = {
     "safe": True,
     "robust": "norm",
     "min_mix": 3,
+    "min_count": 3,
+    "encrypted": True,
     "class_weights": "balanced",
     "dp_noise": 1.0,
     "dp_epsilon": 4.0,

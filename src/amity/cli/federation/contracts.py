@@ -205,9 +205,9 @@ def _drafted(file: Path, hub: Path | None) -> RunContract:
 def _read(file: Path, site: Path | None, hub: Path | None) -> tuple[Signed[Contract], str]:
     """Return a signed contract, and what is known of its signature."""
     from amity.federation.signed import any_from_json, verify
-    from amity.record.files import load_bytes
+    from amity.record.files import load_small
 
-    text = load_bytes(file).decode("utf-8", "replace")
+    text = load_small(file).decode("utf-8", "replace")
     if site is None and hub is None:
         return any_from_json(text), "not verified, give --site or --hub"
     signed = verify(text, _root(site, hub), datetime.now(UTC), known=True)  # it is looked at, and nobody agrees to it

@@ -14,8 +14,10 @@ from amity.cli.federation.extra import require_extra
 from amity.cli.flags import with_log_options
 from amity.cli.progress import begin
 from amity.errors import InputError
+from amity.logs import visible
 
 if TYPE_CHECKING:
+    from amity.federation.events import Event
     from amity.hub.board import Status
     from amity.hub.runs import HubRun
 
@@ -81,7 +83,7 @@ def status_command(
         consortium_of(hub)  # refuses a folder that is no hub
         print(f"{hub} has no run yet: amity federation submit RUN.toml --hub {hub}")
     for run in runs:
-        print("\n".join(lines_of(run.status)))
+        print("\n".join(map(visible, lines_of(run.status))))
     for silo, since in twice(hub).items():
         print(f"silo {silo} runs twice since {_clock(since)}: {TWICE}")
 
@@ -110,10 +112,14 @@ def logs_command(
     run = run_of(hub, name)
     file = run.folder / "record" / "events.jsonl"
     if not file.exists():
-        print(f"run {name} has no events yet: {run.status['phase']}, {run.status['words'] or 'nothing to say'}")
+        print(
+            visible(f"run {name} has no events yet: {run.status['phase']}, {run.status['words'] or 'nothing to say'}")
+        )
         return
-    for line in file.read_text(encoding="utf-8").splitlines()[-lines:]:
-        print(_event_line(json.loads(line)))
+    from amity.record.events import read_events
+
+    for event in read_events(file, whole=False)[-lines:]:
+        print(_event_line(event))
 
 
 def results_command(name: RunName, hub: Hub) -> None:
@@ -161,7 +167,7 @@ def follow(hub: Path, run: HubRun) -> None:
             lines = _brief(status)
             for line in lines:
                 if line not in shown:
-                    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
+                    print(f"{time.strftime('%H:%M:%S')} {visible(line)}", flush=True)
             shown = lines
             if status["phase"] in OVER:
                 break
@@ -196,7 +202,7 @@ def _show_results(run: HubRun) -> None:
     if status["phase"] == "ended":
         print(f"run {run.name} has ended: all that was agreed is done")
     else:
-        print(f"run {run.name} is {status['phase']}" + (f": {status['words']}" if status["words"] else ""))
+        print(visible(f"run {run.name} is {status['phase']}" + (f": {status['words']}" if status["words"] else "")))
 
 
 def _without_results(run: HubRun) -> str:
@@ -218,19 +224,18 @@ def consortium_of(hub: Path) -> str:
     return read_consortium(hub / "consortium.toml").name
 
 
-def _event_line(event: dict[str, object]) -> str:
-    """An event in words."""
-    seconds, size = event.get("seconds"), event.get("bytes")
+def _event_line(event: Event) -> str:
+    """An event in words, some of which a silo may have written."""
     parts = [
-        _clock(float(str(event.get("time", 0.0)))),
-        f"round {event.get('round', 0)}",
-        str(event.get("silo") or "server"),
-        str(event.get("what")),
-        f"{float(str(seconds)):.1f} s" if seconds is not None else "",
-        f"{int(str(size)) / 1e6:.2f} MB" if size is not None else "",
-        str(event.get("words") or ""),
+        _clock(event.time),
+        f"round {event.round}",
+        event.silo or "server",
+        event.what,
+        f"{event.seconds:.1f} s" if event.seconds is not None else "",
+        f"{event.bytes / 1e6:.2f} MB" if event.bytes is not None else "",
+        event.words,
     ]
-    return "  ".join(part for part in parts if part)
+    return visible("  ".join(part for part in parts if part))
 
 
 def _clock(when: float) -> str:

@@ -41,6 +41,7 @@ def try_command(
     from amity.engines.flare.trial import Trial, names_of, renamed
     from amity.prepare import silos_of
 
+    keep = None if keep is None else keep.expanduser()
     if keep is not None and keep.exists():
         raise InputError(f"--keep needs a new folder, {keep} exists: name another")
     together = Run("heurfedamp", data="digits", clients=silos, rounds=rounds, epochs=5, engine="loop")

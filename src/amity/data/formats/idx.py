@@ -83,7 +83,7 @@ def zipped(path: Path, names: Sequence[str]) -> Arrays:
             for name in names:
                 budget.take(members[name].file_size, path / name)
             packed = [archive.read(members[name]) for name in names]
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # under a password, or packed otherwise
         raise InputError(f"{path} is not a complete zip file ({error}): {AGAIN}") from error
     except OSError as error:
         raise unreadable(path, error) from error

@@ -84,6 +84,6 @@ def _open(path: Path, image: Any, budget: MemoryBudget) -> np.ndarray[Any, np.dt
     except image.DecompressionBombError as error:
         reason = str(error).split(",")[0]
         raise InputError(f"{path} must have at most {image.MAX_IMAGE_PIXELS:,} pixels ({reason}): resize it") from error
-    except (OSError, SyntaxError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+    except (OSError, SyntaxError, ValueError, MemoryError) as error:  # a part may claim to have gigabytes
+        reason = (str(error) or "out of memory").splitlines()[0]
         raise InputError(f"{path} is not a whole PNG or JPEG image ({reason}): {AGAIN}") from error

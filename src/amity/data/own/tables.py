@@ -208,10 +208,10 @@ def _told(conflict: Conflict, silos: Mapping[str, _Silo], folder: Path) -> str:
 
 
 def _example(table: Table, conflict: Conflict) -> int:
-    """Return a row that shows a conflict: one with a word, no date if there is such, else one with a number."""
+    """Return a row that shows a conflict: one with a word, no date if there is such, else the largest number."""
     cells = table.columns[conflict.column]
     if cells.places is None or not (cells.places >= 0).any():
-        return int(np.isfinite(cells.numbers).argmax())
+        return int(np.where(np.isfinite(cells.numbers), np.abs(cells.numbers), -1.0).argmax())
     odd = [place for place, word in enumerate(cells.words) if not any(days_of(word, one) for one in ORDERS)]
     plain = np.isin(cells.places, odd)
     return int((plain if plain.any() else cells.places >= 0).argmax())

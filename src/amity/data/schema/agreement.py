@@ -64,6 +64,9 @@ class _Silos(NamedTuple):
     def first(self, key: Literal["numbers", "words"]) -> str:
         return min(silo for silo, one in self.own.items() if one[key])
 
+    def largest(self) -> str:
+        return max(sorted(self.own), key=lambda silo: (self.own[silo]["squares"], abs(self.own[silo]["mean"])))
+
 
 def agree(label: str, summaries: Mapping[str, Summary], scaling: Scaling = "auto", least: int = LEAST) -> Agreement:
     """Return the schema that these summaries make, by silo. `least`: rows that shared a word that they name."""
@@ -105,7 +108,7 @@ def _column(own: _Silos, scaling: Scaling, least: int) -> ColumnSchema | Conflic
     if kind == "number":
         mean, deviation = pooled([(one["numbers"], one["mean"], one["squares"]) for one in own.having("numbers")])
         if not math.isfinite(deviation):
-            return Conflict(name, "has numbers too large to be squared: use a larger unit", (own.first("numbers"),))
+            return Conflict(name, "has numbers too large to be squared: use a larger unit", (own.largest(),))
         centre, scale = (mean, deviation or 1.0) if scaling == "auto" else (0.0, 1.0)
         return ColumnSchema(name, kind, centre=centre, scale=scale, fill=mean, missing=gaps)
     if kind == "yes/no":

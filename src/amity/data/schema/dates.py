@@ -11,6 +11,7 @@ ORDERS: tuple[Order, ...] = ("ymd", "dmy", "mdy")
 """ymd: the year comes first everywhere; dmy, mdy: dates with the year last have the day or the month first."""
 
 EPOCH = date(2000, 1, 1)  # from which days are counted
+_END = (date.max - EPOCH).days + 1
 
 _TIME = r"(?:[t ]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.\d+)?)?\s*(?:z|utc|[+-]\d\d:?\d\d)?)?"
 _YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})" + _TIME, re.ASCII | re.IGNORECASE)
@@ -35,7 +36,8 @@ def days_of(word: str, order: Order) -> float | None:
     hours, minutes, seconds = (int(part or 0) for part in clock)
     if hours > 24 or minutes > 59 or seconds > 60:
         return None
-    return days + (hours * 3600 + minutes * 60 + seconds) / 86400
+    found = days + (hours * 3600 + minutes * 60 + seconds) / 86400
+    return found if found < _END else None  # 9999-12-31 24:00 is on no calendar
 
 
 def month_of(days: float) -> int:

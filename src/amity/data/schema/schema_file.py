@@ -10,6 +10,7 @@ import tomli_w
 from amity.data.schema.schema_json import schema_of
 from amity.data.schema.table_schema import TableSchema
 from amity.errors import InputError, InputErrors, several
+from amity.small_files import read_small
 
 _HEAD = """\
 # What each column of the silos' tables is, and how it becomes features. Edit it as you like.
@@ -35,10 +36,10 @@ def schema_text(schema: TableSchema) -> str:
 def read_schema(path: str | Path) -> TableSchema:
     """Return the schema in a file. All that is wrong with it is said at once."""
     try:
-        content = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        content = tomllib.loads(read_small(Path(path).expanduser()).decode())
     except OSError as error:
         raise InputError(f"cannot read the schema {path} ({error.strerror or error}): check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"the schema {path} is not valid TOML: {error}") from None
     try:
         schema = schema_of(content)

@@ -68,7 +68,7 @@ class Asking:
         self._process = None
         try:
             self._greeting = greeting_of(json.loads(said))
-        except ValueError:
+        except (ValueError, RecursionError):
             self._greeting = None
         self._pause = AGAIN if self._greeting is not None else min(LONGEST, 2 * self._pause)
         self._next = self._now() + self._pause

@@ -23,11 +23,12 @@ import numpy as np
 from amity.config.run import Run
 from amity.data import Silos
 from amity.engines.flare.kits import signing_key
+from amity.engines.flare.kits.files import check_place
 from amity.engines.flare.kits.hub import make_hub
 from amity.engines.flare.kits.members import admit
 from amity.engines.flare.kits.request import read_request
 from amity.engines.flare.kits.site import ask, complete
-from amity.errors import LostWorker
+from amity.errors import InputError, LostWorker
 from amity.federation.signed import sign
 from amity.hub.board import OVER, Status
 from amity.hub.run_file import contract_of_file
@@ -53,12 +54,15 @@ class Trial:
 
     def __init__(self, folder: Path, silos: Silos, policy: str = 'approve = "standing"') -> None:
         """Make the hub, and a site for each silo with its data; nothing is started yet."""
-        self.folder = folder
+        self.folder = folder = check_place(folder)  # now: nothing has been written yet
         self.hub = folder / "hub"
         self.silos = silos
         self.names = [silo.name for silo in silos.silos]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder} cannot be made ({error.strerror or error}): name another folder") from None
         address = f'name = "{CONSORTIUM}"\norganisation = "Trial"\nhost = "localhost"\nport = {free_port()}\n'
         (folder / "consortium.toml").write_text(address)
         make_hub(folder / "consortium.toml", self.hub)

@@ -13,15 +13,16 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from amity.contract import Model, Silo, State, Turn, nbytes
+from amity.contract import Consults, Model, Silo, State, Turn, measured_keys, nbytes
 from amity.engines.local.dense import Dense, dense_of
 from amity.engines.local.lift import Stacks
 from amity.engines.local.stacked_examples import Kind, Uneven
 from amity.engines.local.threads import Threads
 from amity.federation.carrier import Outbox
-from amity.federation.messages import Answer, Train, Upload, measured
+from amity.federation.messages import Answer, Train, Upload
 from amity.federation.plan import Plan
 from amity.federation.silo import Pending, Stopped
+from amity.federation.small_counts import rows_without_scores
 from amity.learn.task import Task
 
 Engine = Literal["auto", "loop", "stacked"]
@@ -50,7 +51,8 @@ def carrier_of(
     folder: Path | None = None,
 ) -> Threads:
     """The carrier that an engine means for this plan; `auto` stacks two or more silos with a small dense model."""
-    alone = plan.privacy is not None  # every silo has noise of its own, from its own secret
+    # Every silo has noise of its own, from its own secret, or encrypts what it uploads by itself.
+    alone = plan.privacy is not None or isinstance(plan.method, Consults)
     if engine == "loop" or alone or (engine == "auto" and (len(silos) < 2 or plan.task.size > LARGEST)):
         return Threads(plan, silos, workers, folder)
     dense = dense_of(plan.task)
@@ -125,12 +127,14 @@ class Stacked(Threads):
 
     def _turns(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
         run, round = self.plan.run, messages.round
+        keys, least = measured_keys(self.plan.method), self.plan.min_count
 
         def use(clients: Sequence[int], out: tuple[State, State]) -> list[Upload]:
             states, uploads = out
             for client, state in zip(clients, _rows(states, len(clients)), strict=True):
                 self.silos[client].pending = Pending(round, _own(state))
-            one = {key: value[0] for key, value in uploads.items()} if len(clients) == 1 else uploads
+            told = rows_without_scores(uploads, keys, [self.silos[client].data for client in clients], least)
+            one = {key: value[0] for key, value in told.items()} if len(clients) == 1 else told
             return [Upload(run, round, clients[0], one)]
 
         def alone(client: int) -> list[Answer]:
@@ -145,7 +149,7 @@ class Stacked(Threads):
             self.say(_note(type(self.plan.method).__name__, reason))
 
     def _scores(self, messages: Outbox) -> Iterator[tuple[Sequence[int], Answer]]:
-        run, round = self.plan.run, messages.round
+        round = messages.round
         known = [c for c in messages if messages.down is None and self.silos[c].unchanged]
         yield from (((client,), self.alone(messages[client])) for client in known)
         changed = [client for client in messages if client not in set(known)]
@@ -154,7 +158,7 @@ class Stacked(Threads):
             found = self._stacks.scores(clients, models)
             for client, score in zip(clients, found, strict=True):
                 self.silos[client].scored(score, held=messages.down is None)
-            return [measured(run, round, client, score) for client, score in zip(clients, found, strict=True)]
+            return [self.silos[client].report(round, score) for client, score in zip(clients, found, strict=True)]
 
         def alone(client: int) -> list[Answer]:
             return [self.alone(messages[client])]

@@ -132,6 +132,10 @@ class LocalShelf:
         seen = {key: self._rows[up][place] for key, up in same.items()}
         silo.pending = pending._replace(after={**pending.after, **seen})
 
+    def look(self, places: Sequence[int]) -> State:
+        whole = len(places) == self._count
+        return {key: value if whole else value[list(places)] for key, value in self._rows.items()}
+
     def rows(self, places: Sequence[int]) -> State:
         """The uploads at these ascending places, moved to the front of their matrices."""
         # Matrices begin with whatever lay in their memory: each row that is read must have been written.

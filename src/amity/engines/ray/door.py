@@ -44,7 +44,8 @@ class RayDoor:
         return torch.stack([copied(row) for row in self._told("relations")])
 
     def holds(self) -> list[str] | None:
-        return self._told("holds") if isinstance(self._workers.plan.method, Choosing) else None
+        words = self._told("holds") if isinstance(self._workers.plan.method, Choosing) else []
+        return words if any(words) else None
 
     def delivered(self) -> list[Model]:
         return [_tensors(arrays) for arrays in self._read("delivered")]

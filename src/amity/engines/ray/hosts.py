@@ -26,7 +26,7 @@ from amity.engines.ray.worker import Worker
 from amity.errors import LostWorker, OutOfMemory
 from amity.federation.carrier import Outbox
 from amity.federation.events import Event, Listener
-from amity.federation.messages import Answer, Upload
+from amity.federation.messages import Answer, Told, Upload
 from amity.federation.plan import Plan
 
 PATIENCE = 10.0
@@ -122,7 +122,7 @@ class Workers:
         )
         for _, answers in self.gather(calls):
             for client, answer, values in answers:
-                if isinstance(answer, Upload) and values is not None:
+                if isinstance(answer, Upload | Told) and values is not None:
                     answer = answer._replace(values={key: viewed(value) for key, value in values.items()})
                 yield (client,), answer
 

@@ -14,7 +14,7 @@ from amity.engines.ray.arrays import Arrays, array_of, copied, joined, packed, u
 from amity.federation.admission import Admission
 from amity.federation.carrier import Outbox
 from amity.federation.hosting import Hosting
-from amity.federation.messages import Answer, Failed, Keep, Measure, Message, Train, Upload
+from amity.federation.messages import Answer, Ask, Failed, Keep, Measure, Message, Told, Train, Upload
 from amity.federation.plan import Plan
 from amity.federation.silo import SiloSide
 
@@ -59,7 +59,7 @@ class Worker:
 
     def _answer(self, client: int, message: Message) -> tuple[int, Answer, Arrays | None]:
         answer = self._silos[client].answer(message)
-        if not isinstance(answer, Upload):
+        if not isinstance(answer, Upload | Told):
             return client, answer, None
         refused = SENDABLE.refused(answer.values)
         if refused is not None:
@@ -87,14 +87,16 @@ class Worker:
         relations = self._door.relations()
         return None if relations is None else [array_of(row) for row in relations]
 
-    def holds(self) -> list[str] | None:
-        """Which model each silo has chosen to hold."""
-        return self._door.holds()
+    def holds(self) -> list[str]:
+        """Which model each silo has chosen to hold; nothing where it says so."""
+        return self._door.holds() or [""] * len(self._silos)
 
 
 def _filled(message: Message, down: State | None) -> Message:
     """The message with its download."""
-    return message._replace(down=down) if isinstance(message, Train | Measure | Keep) and down is not None else message
+    if not isinstance(message, Train | Ask | Measure | Keep) or down is None:
+        return message
+    return message._replace(down=down)
 
 
 def _own(arrays: Arrays) -> State:

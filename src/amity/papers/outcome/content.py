@@ -58,6 +58,8 @@ class ResolvedOptions(TypedDict, total=False):
     safe: bool
     robust: str
     min_mix: int
+    min_count: int
+    encrypted: bool
     dp_noise: float | str
     dp_epsilon: float | str
     dp_clip: float | str

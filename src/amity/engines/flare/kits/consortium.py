@@ -84,7 +84,7 @@ def read_consortium(path: Path) -> Consortium:
     """Read consortium.toml; one error names all that is wrong with it."""
     try:
         table = tomllib.loads(read(path).decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedFile(f"{path} is not valid TOML: {error}") from error
     problems = _problems(table)
     if problems:

@@ -10,6 +10,7 @@ from typing import Any
 
 from amity.errors import DamagedFile, InputError
 from amity.federation.safe_files import replace
+from amity.small_files import read_small
 
 
 def write(path: Path, content: bytes | str) -> None:
@@ -25,7 +26,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 def read(path: Path) -> bytes:
     """Return all that a file holds."""
     try:
-        return path.read_bytes()
+        return read_small(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}): check the path") from error
 

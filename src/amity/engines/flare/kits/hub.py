@@ -36,7 +36,10 @@ def make_hub(description: Path, hub: Path) -> str:
     hub = check_place(hub)
     if hub.exists() and (not hub.is_dir() or any(hub.iterdir())):
         raise InputError(f"a hub needs a folder of its own, {hub} is there already: choose another --hub")
-    folder(hub.parent)
+    try:
+        folder(hub.parent)
+    except OSError as error:
+        raise InputError(f"{hub} cannot be made ({error.strerror or error}): choose another --hub") from None
     aside = hub.with_name(f".{hub.name}.tmp")
     shutil.rmtree(aside, ignore_errors=True)
     try:

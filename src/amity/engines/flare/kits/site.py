@@ -40,7 +40,10 @@ def ask(site: Path, name: str, organisation: str | None, *, another_key: bool = 
         organisation = read_request(file).organisation if file.exists() else name
     if not is_organisation(organisation):
         raise InputError(f"an organisation needs a text of 1 to 64 characters, got {organisation!r}: shorten it")
-    folder(site)
+    try:
+        folder(site)
+    except OSError as error:
+        raise InputError(f"{site} cannot be made ({error.strerror or error}): choose another --site") from None
     others = [file.stem for file in site.glob("*.request") if file.stem != name]
     if others:
         raise InputError(f"a site is one silo, {site} is that of {others[0]}: choose another --site")
