@@ -71,6 +71,15 @@ class ChoosesLast(Protocol):
 
 
 @runtime_checkable
+class Rehearses(Protocol):
+    """A method whose silos try an ending in the last round, to agree on where it begins (`methods/rehearsed.py`)."""
+
+    @property
+    def rehearsal(self) -> float:
+        """How far endings may begin from the common model: a share of the way back to the first one; 0: not at all."""
+
+
+@runtime_checkable
 class DeclaresUploads(Protocol):
     """A method that says beforehand what its uploads are. Every method of Amity does."""
 

@@ -29,6 +29,7 @@ from amity.abilities import Measures as Measures
 from amity.abilities import Particular as Particular
 from amity.abilities import ProposesEnding as ProposesEnding
 from amity.abilities import Question as Question
+from amity.abilities import Rehearses as Rehearses
 from amity.abilities import Relational as Relational
 from amity.abilities import Starts as Starts
 from amity.abilities import UsesExamples as UsesExamples

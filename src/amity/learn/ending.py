@@ -60,9 +60,25 @@ def find_end(task: Task, start: Model, turn: Turn, limit: int, role: str = "endi
 
     The examples held out are the turn's validation data.
     """
-    judge = turn.data.val
-    if judge is None or not judges(turn.data):
-        raise ValueError("an ending of its own length needs training examples and held-out ones")
+    losses, seen = _first_pass(task, start, turn, limit, role)
+    judge = _judge(turn)
+    again = turn._replace(data=whole(turn.data))
+    found = _Average()
+    for loss, model in zip(losses, path(task, start, again, len(losses) - 1, f"{role}/all"), strict=True):
+        found.add(model, log_odds(loss, len(judge.y), task.classes))
+    return End(found.model, found.mean_place, task.example_losses(seen, judge))
+
+
+def tried_end(task: Task, start: Model, turn: Turn, limit: int, role: str) -> float:
+    """Return what such an ending would come to: minus the log-likelihood of the held-out examples at its end."""
+    _, seen = _first_pass(task, start, turn, limit, role)
+    judge = _judge(turn)
+    return -log_odds(float(task.example_losses(seen, judge).mean()), len(judge.y), task.classes)
+
+
+def _first_pass(task: Task, start: Model, turn: Turn, limit: int, role: str) -> tuple[list[float], Model]:
+    """Step 1 and 2: the held-out loss after each epoch, and the average of the models by what these say."""
+    judge = _judge(turn)
     losses: list[float] = []
     seen = _Average()
     for model in path(task, start, turn, limit, role):
@@ -70,11 +86,14 @@ def find_end(task: Task, start: Model, turn: Turn, limit: int, role: str = "endi
         seen.add(model, log_odds(losses[-1], len(judge.y), task.classes))
         if enough(losses):
             break
-    again = turn._replace(data=whole(turn.data))
-    found = _Average()
-    for loss, model in zip(losses, path(task, start, again, len(losses) - 1, f"{role}/all"), strict=True):
-        found.add(model, log_odds(loss, len(judge.y), task.classes))
-    return End(found.model, found.mean_place, task.example_losses(seen.model, judge))
+    return losses, seen.model
+
+
+def _judge(turn: Turn) -> Split:
+    """The examples that are held out."""
+    if turn.data.val is None or not judges(turn.data):
+        raise ValueError("an ending of its own length needs training examples and held-out ones")
+    return turn.data.val
 
 
 def judges(data: Data) -> bool:

@@ -69,15 +69,17 @@ def turned(after: State, round: int) -> bool:
     return int(after[_ROUND]) < round - 1
 
 
-def worse(differences: Tensor) -> bool:
+def worse(differences: Tensor, medians: float = 1.0) -> bool:
     """Whether a model whose losses differ by so much from another's, silo by silo, is the worse one.
+
+    `medians`: how much more than the middle silo's word one may count.
 
     >>> worse(torch.tensor([-1.0, -1.0, 500.0]))
     False
     """
     if not len(differences):
         return False
-    longest = differences.abs().quantile(0.5)
+    longest = medians * differences.abs().quantile(0.5)
     return bool(differences.clamp(-longest, longest).sum() > 0)
 
 

@@ -16,6 +16,8 @@ again, m is 0, and b_max, 0.9 at first, is halved. After the last round silos ar
 
 The model of silo i is w^k, or v_i where the examples that the silo has held out are clearly likelier under it (e times
 as likely). After the last round both go on alone, each to its own end (`ended.py`), and the choice is between those.
+Before, in that round, silos try whether w^k is a better place to go on from when it is drawn back half-way to w^0
+(`rehearsed.py`).
 
 A step of averaging loses most of what a few local epochs have gained in a common direction; momentum gives it back, so
 that twenty rounds reach what plain averaging needs several times as many for. How much momentum a federation bears
@@ -75,6 +77,13 @@ class Accord:
     )
     start: Literal["better", "own", "common"] = option(
         "better", "the model that a silo uses: the better one on its held-out examples, or always the same"
+    )
+    step_back: float = option(
+        0.5,
+        "how far towards the first model the common one may be drawn back before silos go on alone; 0: not at all",
+        symbol="beta",
+        at_least=0,
+        below=1,
     )
 
     paired: ClassVar[tuple[str, ...]] = ()
@@ -154,6 +163,11 @@ class Accord:
         assert down is not None
         own, common = model_of(client), model_of(down)
         return {"better": [common, own], "own": [own], "common": [common]}[self.start]
+
+    @property
+    def rehearsal(self) -> float:
+        """How far the common model may be drawn back; where silos only use their own there is no question."""
+        return 0.0 if self.start == "own" else self.step_back
 
     def _share(self, step: Tensor, last: Tensor, most: float) -> float:
         """b: how much of the momentum is kept."""

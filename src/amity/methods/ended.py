@@ -38,6 +38,7 @@ from amity.contract import (
     Kinds,
     Method,
     Model,
+    Rehearses,
     Relational,
     Starts,
     State,
@@ -188,6 +189,10 @@ def with_ending(method: Method, rounds: int, epochs: int, ending: Length, safe: 
     """The method with an ending after so many rounds, where one is asked for."""
     if ending == "none" and not safe:
         return method
+    if ending == "auto" and isinstance(method, Rehearses) and method.rehearsal:
+        from amity.methods.rehearsed import Rehearsed  # here, for it builds on this module
+
+        return Rehearsed(method, rounds, epochs, ending, safe, method.rehearsal)
     kind = EndedRelational if isinstance(method, Relational) else Ended
     return kind(method, rounds, epochs, ending, safe)
 
