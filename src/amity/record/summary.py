@@ -79,7 +79,7 @@ def score_of(facts: Facts) -> MainScore:
     return facts.get("score", "accuracy")
 
 
-def _validated(lines: Iterable[Line]) -> Line | None:
+def validated_round(lines: Iterable[Line]) -> Line | None:
     """Return the round that silos would choose by their validation data: the first with the best mean score on them."""
     means = [(line, mean) for line in lines if (mean := line.get("val")) is not None]
     return max(means, key=lambda pair: metric_of(pair[0]).rank(pair[1]))[0] if means else None
@@ -94,7 +94,7 @@ def delivered(lines: Iterable[Line]) -> Line | None:
     lines = list(lines)
     if lines and lines[-1].get("ending"):
         return lines[-1]
-    return _validated(lines) or next(reversed(evaluated(lines)), None)
+    return validated_round(lines) or next(reversed(evaluated(lines)), None)
 
 
 def summarise(
@@ -108,7 +108,7 @@ def summarise(
 
     `clouds`: each silo's cloud model of the delivered round on its test data; None where it was sent none.
     """
-    best, measured, chosen, given = best_of(lines), evaluated(lines), _validated(lines), delivered(lines)
+    best, measured, chosen, given = best_of(lines), evaluated(lines), validated_round(lines), delivered(lines)
     main = score_of(facts)
     per_client = values_of(given) if given else []
     summary: Summary = {

@@ -51,6 +51,16 @@ def test_a_record_says_when_a_warning_began_and_keeps_the_best_round_before_the_
     assert earlier["round"] == 1 + means.index(max(mean for mean in means if mean is not None))
 
 
+def test_values_are_chosen_by_what_was_held_out_before_an_ending(tmp_path: Path) -> None:
+    """After it nothing is: the silos have learnt from those examples too."""
+    run = Run("fedavg", data="digits", clients=4, rounds=3, epochs=1, model="mlr", val_fraction=0.2, ending=2)
+    kept = reproduce.Runner(tmp_path, keep_runs=True).run(run)
+    lines = read(tmp_path / reproduce.UNDER_WAY / spec.key_of(run)).lines
+    held_out = [line["val"] for line in lines]
+    assert held_out[-1] is None and kept.content["validated"] is None
+    assert kept.validation == pytest.approx(max(value for value in held_out if value is not None), abs=1e-4)
+
+
 def test_a_run_that_measured_nothing_is_recorded(tmp_path: Path) -> None:
     """Quantities on which training diverges at once: the next rows of the table must still be run."""
     (tmp_path / "own").mkdir()

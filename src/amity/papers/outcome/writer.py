@@ -30,7 +30,7 @@ from amity.papers.outcome.reader import path_of
 from amity.papers.outcome.tested import packed
 from amity.papers.spec import key_of, requested_options
 from amity.record import Record, evaluated, replacing, score_of, scores_of
-from amity.record.summary import best_of
+from amity.record.summary import best_of, validated_round
 
 MOST_WEIGHTS = 200
 """Rounds whose collaboration weights are kept."""
@@ -81,7 +81,8 @@ def _content_of(run: Run, record: Record, peak_gib: float | None) -> OutcomeCont
     assert best_round and delivered_round  # a run that has finished has both
     best = lines[best_round - 1]
     earlier = best_of(measured[:-1])
-    chosen = lines[delivered_round - 1] if results["chosen_by"] == "validation" else None
+    judged = validated_round(lines)  # before the ending, where there is one: after it nothing is held out any more
+    chosen = judged if results["chosen_by"] == "validation" else None
     return {
         "asked": cast(RequestedOptions, requested_options(run)),
         "resolved": cast(ResolvedOptions, record.config),
@@ -101,7 +102,7 @@ def _content_of(run: Run, record: Record, peak_gib: float | None) -> OutcomeCont
         "earlier": None if earlier is None else _recorded_round(lines[earlier.round - 1], score),
         "last": _recorded_round(measured[-1], score),
         "validated": None if chosen is None else _recorded_round(chosen, score),
-        "validation": None if chosen is None else _rounded(chosen["val"]),
+        "validation": None if judged is None else _rounded(judged["val"]),
         "metrics": cast(Any, results.get("metrics")),
         "ending": results["chosen_by"] == "ending",
         "tested": packed(record, delivered_round),

@@ -20,8 +20,9 @@ HOW = (
     f"chance would give up to {100 * WRONG:g} %, which the next column leaves out. First: federations in which a "
     "method has the best mean, or is level with the best (Wilcoxon over silos, Holm-adjusted, 5 %). Below alone: "
     "federations in which its mean is below that of silos alone beyond chance. Regret: what the best method of each "
-    "federation recovers beyond it. That one is chosen on test data, for after the ending no validation data are left: "
-    "regrets are a little too large. Rounds: until it has 90 % of its final gain over alone, the ending being the one "
+    "federation recovers beyond it, those among them whose rate validation data have chosen. The best one is chosen on "
+    "test data, for after the ending no validation data are left: regrets are a little too large. Rounds: until it has "
+    "90 % of its final gain over alone, the ending being the one "
     "after the last; federations without a gain are left out. MB: what a silo sends and receives in a run."
 )
 
