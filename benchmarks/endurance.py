@@ -79,10 +79,11 @@ class Arena:
         return [first, *first.children(recursive=True)]
 
     def _kill(self, name: str, word: str) -> str:
-        found = [one for one in self._family(name) if any(word in part for part in one.cmdline())]
-        if not found:
+        found = [one for one in self._family(name) if any(word in part for part in _words(one))]
+        try:
+            found[0].kill()
+        except (IndexError, psutil.NoSuchProcess):
             return f"nothing: {name} has no process {word} just now"
-        found[0].kill()
         return f"kill -9 of {name}'s {word}"
 
     def _restart(self, name: str) -> str:
