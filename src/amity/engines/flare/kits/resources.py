@@ -21,6 +21,13 @@ SILO_LAUNCHER = "amity.engines.flare.launchers.SiloJobLauncher"
 SERVER_IDENTITY = "server"  # the common name of the server's certificate; no silo may have it
 SCHEME = "grpc"  # the one of FLARE's transports that compares the host with the server's certificate
 
+ANSWERED = 180.0
+"""Seconds that a silo waits for the first bytes of what it has asked for: the first MiB of a task at 50 kbit/s.
+
+FLARE's own is 300, and a shorter `get_task_timeout` of a job changes nothing, for the larger one counts. A question that
+was on its way when the server's process was killed is asked again after that; until then all silos wait for this one.
+"""
+
 
 class Address(TypedDict):
     """Where the server of a consortium is."""
@@ -123,7 +130,7 @@ def silo_resources() -> Table:
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": [EXECUTOR],
         "allow_log_streaming": False,
-        "client": {"retry_timeout": 30, "compression": "Gzip"},
+        "client": {"retry_timeout": 30, "compression": "Gzip", "communication_timeout": ANSWERED},
         "components": [
             _component("resource_manager", managers),
             _component("resource_consumer", consumers),
