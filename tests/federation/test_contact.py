@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from amity.federation.contact import Contact, misplaced
 from amity.federation.events import Event
 from amity.federation.messages import Answer, Done, Failed, Left, Measured, Standing
 from amity.federation.reports import Settled
+from amity.metric import ACCURACY
 
 NAMES = ["ash", "birch", "cedar"]
 
@@ -60,12 +62,21 @@ def test_scores_that_are_none_are_lines_of_silos_that_are_not_there() -> None:
     found = contact(
         told, ash=score, birch=Failed("run", 3, 1, "upload", "it answers another question"), cedar=Left("run", 2, 2)
     )
-    scores = found.scores(asks.measure("run", 3, range(3), None))
+    scores = found.scores(asks.measure("run", 3, range(3), None), ACCURACY)
     assert scores[0] is score and scores[1].examples == scores[2].examples == 0
     assert [(event.what, event.silo) for event in told if event.what != "measured"] == [
         ("refused", "birch"),
         ("left", "cedar"),
     ]
+
+
+def test_a_score_that_no_model_can_have_is_refused_in_words() -> None:
+    told: list[Event] = []
+    found = contact(told, ash=Measured("run", 3, 0, 5, 250.0, 1.0, {}))
+    scores = found.scores(asks.measure("run", 3, [0], None), ACCURACY)
+    assert scores[0].examples == 0 and math.isnan(scores[0].main)
+    (refused,) = [event for event in told if event.what == "refused"]
+    assert refused.words == "score refused: its accuracy is not between 0 and 100" and refused.silo == "ash"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from small import same
 
 from amity.errors import RefusedUpload
-from amity.federation.encoding import KINDS, LONGEST_HEADER, MAGIC, decode, digest, encode
+from amity.federation.encoding import KINDS, LONGEST_HEADER, LONGEST_TURN, MAGIC, decode, digest, encode
 from amity.federation.messages import (
     VERDICTS,
     Answer,
@@ -76,7 +76,7 @@ MESSAGES = {
     Keep: st.builds(Keep, *head, st.none() | states()),
     Joined: st.builds(Joined, *head, names, whole, st.none() | whole),
     Standing: st.builds(Standing, *head, st.none() | whole, names),
-    Upload: st.builds(Upload, *head, states(), numbers),
+    Upload: st.builds(Upload, *head, states(), st.floats(0, LONGEST_TURN)),
     Measured: st.builds(
         Measured, *head, whole, numbers, numbers, st.dictionaries(names, numbers), maybe, maybe, st.booleans()
     ),
@@ -185,6 +185,27 @@ def test_the_header_is_checked_field_by_field() -> None:
     for changes in wrong:
         with pytest.raises(RefusedUpload):
             decode(header_of(**changes))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Measured("r", 1, 0, 10**400, 1.0, 1.0, {}),
+        Measured("r", 1, 0, 5, 10**400, 1.0, {}),
+        Measured("r", 1, 0, 5, 1.0, 1.0, {"auroc": -(10**400)}),
+        Measured("r", 1, 0, 5, 1.0, 1.0, {"auroc": True}),
+        Standing("r", 2**63, 0),
+        Upload("r", 1, 0, {}, 10**400),
+        Upload("r", 1, 0, {}, -1.0),
+        Upload("r", 1, 0, {}, math.inf),
+        Upload("r", 1, 0, {}, math.nan),
+    ],
+    ids=str,
+)
+def test_numbers_that_nothing_can_be_made_of_are_refused(answer: Any) -> None:
+    """JSON has whole numbers without an end, and whoever makes a float of one fails."""
+    with pytest.raises(RefusedUpload, match="19 digits|out of range|metrics are numbers"):
+        decode(encode(answer))
 
 
 def test_a_failure_blames_something_that_is_known() -> None:

@@ -105,7 +105,14 @@ def test_a_sign_of_life_is_not_more_than_that(tmp_path: Path) -> None:
     assert (found["step"], found["words"]) == ("connected", "no room")
 
 
-@pytest.mark.parametrize("sign", [{"time": "noon"}, {"time": None}, {"time": [1]}, {"amity": "x" * 9999}, {}], ids=str)
+@pytest.mark.parametrize(
+    "sign",
+    [
+        *({"time": "noon"}, {"time": None}, {"time": [1]}, {"time": 10**400}, {"time": math.inf}, {"time": math.nan}),
+        *({"amity": "x" * 9999}, {}),
+    ],
+    ids=lambda sign: str(sign)[:20],
+)
 def test_a_sign_that_makes_no_sense_harms_nothing(tmp_path: Path, sign: dict[str, Any]) -> None:
     board = Board(tmp_path, empty())
     board.seen("ash", 5.0, sign)

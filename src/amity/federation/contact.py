@@ -13,6 +13,8 @@ from amity.federation.messages import Answer, Failed, Left, Measured, Standing, 
 from amity.federation.participation import Lot
 from amity.federation.reports import Settled
 from amity.federation.robust import Guard
+from amity.federation.scores import impossible
+from amity.metric import Metric
 
 STEPS = 20  # events about evaluation in a round, at most
 
@@ -69,18 +71,21 @@ class Contact:
         self.tell_about("refused", messages.round, unlike)
         return refused | unlike, missing
 
-    def scores(self, messages: Outbox) -> dict[int, Measured]:
-        """What silos say of their models. A silo that says nothing of use has a line of one that is not there."""
+    def scores(self, messages: Outbox, main: Metric) -> dict[int, Measured]:
+        """What silos say of their models. A silo that says nothing of use has a line of one that is not there.
+
+        `main`: the metric of the main score.
+        """
         number, total = messages.round, len(messages)
         scores: dict[int, Measured] = {}
         step = max(1, total // STEPS)
         for (client,), answer in self.answers(messages):
-            scores[client] = answer if isinstance(answer, Measured) else absent(messages.run, number, client)
-            if not isinstance(
-                answer, Measured | Left
-            ):  # its models are its own affair: nobody else is kept from going on
-                words = answer.words if isinstance(answer, Failed) else "it answers another question"
-                self.tell(Event("refused", number, self.names[client], words=words))
+            wrong = _no_score(answer, main)
+            scores[client] = (
+                answer if isinstance(answer, Measured) and not wrong else absent(messages.run, number, client)
+            )
+            if wrong:  # its models are its own affair: nobody else is kept from going on
+                self.tell(Event("refused", number, self.names[client], words=wrong))
             if len(scores) % step == 0 or len(scores) == total:
                 self.tell(Event("measured", number, done=len(scores), total=total))
         return scores
@@ -127,6 +132,16 @@ class Contact:
         size = nbytes(answer.values) if isinstance(answer, Upload) and not refused else None
         seconds = answer.seconds if isinstance(answer, Upload) else None
         self.tell(Event("trained", number, one, size, seconds, done=done, total=total))
+
+
+def _no_score(answer: Answer, main: Metric) -> str | None:
+    """Return what keeps an answer from being a score; nothing is said of a silo that has left."""
+    if isinstance(answer, Measured):
+        found = impossible(answer, main)
+        return None if found is None else f"score refused: {found}"
+    if isinstance(answer, Left):
+        return None
+    return answer.words if isinstance(answer, Failed) else "it answers another question"
 
 
 def misplaced(name: str, answer: Answer, layout: str, asked: Settled | None) -> str | None:

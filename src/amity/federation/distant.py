@@ -213,11 +213,18 @@ LONGEST = 500
 """Letters of what a silo says of its trouble, at most: it goes to the board and into the record."""
 
 
+def shortened(answer: Failed | Declined) -> Failed | Declined:
+    """Return an answer whose words are one line of letters that can be seen, and not too long."""
+    line = " ".join(answer.words[: 2 * LONGEST].split())[:LONGEST]
+    words = "".join(letter if letter.isprintable() else "?" for letter in line)
+    return answer._replace(words=words)
+
+
 def _trouble(answer: Answer, kind: type[Message]) -> str | None:
     """What keeps a silo from answering. An upload that is refused is an answer, and so is a score that is none: they
     harm nobody else. Anything else that does not fit is asked again."""
     if isinstance(answer, Declined):
-        return f"declined: {answer.words}"[:LONGEST]
+        return f"declined: {answer.words}"
     if not isinstance(answer, Failed) or (answer.blame == "upload" and kind in (Train, Measure)):
         return None
     return answer.words
@@ -234,8 +241,8 @@ def _read(received: bytes | Away, kind: type[Message], run: str, round: int, cli
         return Failed(run, round, client, "upload", f"upload refused: it cannot be read ({error})")
     if not isinstance(answer, Answer) or answer.silo != client:
         return Failed(run, round, client, "upload", "upload refused: it is no answer of this silo's own")
-    if isinstance(answer, Failed):
-        return answer._replace(words=" ".join(answer.words.split())[:LONGEST])
+    if isinstance(answer, Failed | Declined):
+        return shortened(answer)
     if isinstance(answer, Forgotten):
         return answer if refers else Failed(run, round, client, "upload", "it has forgotten what it was sent")
     if isinstance(answer, Left | Declined) or kind is Train:  # uploads are looked at where they are admitted

@@ -35,6 +35,7 @@ from amity.federation.messages import (
     Train,
     Upload,
 )
+from amity.federation.strict_json import LARGEST_INTEGER
 
 KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(Answer))}
 
@@ -43,6 +44,7 @@ _TENSORS = ("down", "values")  # the fields that hold tensors
 _LETTER = "letter"  # in such a field: the hash of the letter that has brought them
 
 LONGEST_HEADER = 1 << 20  # bytes; a header holds a few numbers and words
+LONGEST_TURN = 1e9  # seconds; thirty years
 
 
 def encode(message: Message | Answer) -> bytes:
@@ -197,8 +199,13 @@ def _checked(kind: type[Any], header: dict[str, Any], tensors: State, held: Look
         raise ValueError("it brings tensors that its header does not name")
     if (fields.get("verdict") or "accepted") not in VERDICTS or fields["round"] < 0 or fields["silo"] < 0:
         raise ValueError("a number or a word is out of range")
-    if kind is Measured and not all(isinstance(number, (int, float)) for number in fields["metrics"].values()):
+    numbers = [*fields.values(), *(fields["metrics"].values() if kind is Measured else ())]
+    if any(isinstance(number, int) and abs(number) > LARGEST_INTEGER for number in numbers):
+        raise ValueError("a whole number has at most 19 digits")
+    if kind is Measured and not all(type(number) in (int, float) for number in fields["metrics"].values()):
         raise ValueError("metrics are numbers")
+    if kind is Upload and not 0 <= fields["seconds"] <= LONGEST_TURN:
+        raise ValueError("seconds are out of range")
     if kind is Commit and fields["verdict"] is None or kind is Failed and fields["blame"] not in get_args(Blame):
         raise ValueError("a word is out of range")
     if kind in (Train, Ask) and fields["down"] is None or kind in (Upload, Told) and fields["values"] is None:

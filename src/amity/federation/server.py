@@ -277,7 +277,7 @@ class ServerSide:
         run, here = self.plan.run, self._contact.near(self.here)
         down = self._sent_after(self.progress, here)
         messages = asks.measure(run, number, here, down)
-        scores = self._contact.scores(messages)
+        scores = self._contact.scores(messages, self.plan.task.metric)
         scores |= {i: absent(run, number, i) for i in range(self.plan.fed.clients) if i not in scores}
         size = 0 if down is None else sent_bytes(down, len(here))
         return [scores[client] for client in sorted(scores)], size, messages.spared

@@ -20,6 +20,9 @@ from amity.record.files import load_json, replace, to_json
 
 FILE = "status.json"
 
+LATEST = 1e12
+"""Seconds since 1970 that a silo's clock may show: what is larger is no time."""
+
 EVERY = 5.0
 """Seconds after which the board is written anew, though nothing has changed."""
 
@@ -135,7 +138,7 @@ class Board:
             one = self.status["silos"][name]
             one["seen"], one["amity"] = when, str(sign.get("amity"))[:40]
             clock = sign.get("time")  # of its own making, like all that it says
-            one["skew"] = round(clock - when, 1) if isinstance(clock, int | float) else None
+            one["skew"] = round(clock - when, 1) if isinstance(clock, int | float) and abs(clock) < LATEST else None
             if one["step"] == "invited" or (one["step"] == "absent" and when > one["since"]):
                 self.silo(name, "connected", one["words"])  # why it was absent is news until it does something
 

@@ -48,6 +48,9 @@ from amity.resolve import resolve
 
 CONTRACT = "contract.json"
 
+BESIDE = 8 << 20
+"""Bytes of an answer beside its numbers at most: names, shapes, words."""
+
 _log = logging.getLogger("amity.hub")
 
 
@@ -88,6 +91,13 @@ def conduct(hub: Path, name: str, network: Network) -> None:
                 board.phase("failed", f"{type(error).__name__}, the server's log says more")
         finally:
             accounts.came_out(name, board.status["phase"], board.status["words"])
+
+
+def longest_answer(hub: Path, name: str) -> int:
+    """Return the bytes that an answer to this run may have: more than its contract announces is no answer."""
+    contract = any_from_json((run_of(hub, name).folder / CONTRACT).read_text(encoding="utf-8")).contract
+    announced = sum(one.bytes for one in contract.leaves) if isinstance(contract, RunContract) else 0
+    return 2 * announced + BESIDE
 
 
 def _wait_for_room(folder: Path, most: float, board: Board, error: Exception) -> None:

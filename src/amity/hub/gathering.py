@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Collection, Sequence
 
 from amity.errors import LostWorker, RefusedUpload
+from amity.federation.distant import shortened
 from amity.federation.encoding import decode, encode
 from amity.federation.messages import Answer, Declined, Describe, Described, Failed, Left
 from amity.federation.plan import Member
 from amity.federation.run_contract import RunContract
+from amity.federation.scores import MOST_EXAMPLES
 from amity.federation.signed import Contract
 from amity.federation.stored_server import Roster
 from amity.federation.transport import Away, Letter, Transport
@@ -106,6 +109,8 @@ def read_answer(received: bytes | Away) -> Answer | None:
         answer = decode(received)
     except RefusedUpload:
         return None
+    if isinstance(answer, Failed | Declined):
+        return shortened(answer)
     return answer if isinstance(answer, Answer) else None
 
 
@@ -116,8 +121,10 @@ def _member(name: str, answer: Described) -> Member | None:
         member = Member(**{**line, "shape": tuple(line["shape"]), "name": name})
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-    known = type(member.size) is int and member.size > 0 and type(member.validates) is bool and member.group is None
-    return member if known and isinstance(member.data, str) else None
+    known = type(member.size) is int and 0 < member.size <= MOST_EXAMPLES and type(member.validates) is bool
+    whole = all(type(number) is int for number in (*member.shape, member.classes))  # 8.0 and true equal a whole number
+    named = isinstance(member.data, str) and re.fullmatch(r"[0-9a-f]{0,128}", member.data) is not None
+    return member if known and whole and named and member.group is None else None
 
 
 def _left(board: Board, name: str) -> bool:

@@ -89,3 +89,40 @@ def test_flare_names_what_it_receives_in_a_word() -> None:
 
     speak_shortly_of_bytes()
     assert f"{buffers.ConsumableBufferList([bytes(1000)] * 2)}" == "<2 buffers>"
+
+
+@pytest.mark.parametrize(
+    "reply", [Again("a"), Part("a", 7, 90, 0, b"x"), Part("b", 0, 9, 0, b"x"), Got("a", 3)], ids=repr
+)
+def test_a_silo_that_never_takes_its_letter_is_given_up(reply: parcels.Reply) -> None:
+    exchange = Exchange("a", lambda: Letter(b"letter"))
+    exchange.first()
+    found = [exchange.next(reply) for _ in range(parcels.AGAINS + 1)]
+    assert all(isinstance(one, Part) for one in found[:-2])
+    assert isinstance(found[-1], Trouble) and "letter" in found[-1].words
+
+
+def test_an_answer_longer_than_it_may_be_is_not_taken() -> None:
+    exchange = Exchange("a", lambda: Letter(b"letter"), most=99)
+    exchange.first()
+    found = exchange.next(Part("a", 0, 100, 0, bytes(100)))
+    assert found == Trouble("its answer has 100 bytes, more than the 99 that it may have")
+    assert exchange.next(Part("a", 0, 99, 0, bytes(99))) == bytes(99)
+
+
+@pytest.mark.parametrize("size", [0, 1, parcels.LEAST - 1, parcels.LEAST + 1])
+def test_parts_of_an_answer_are_as_large_as_was_asked_for(size: int) -> None:
+    """A byte at a time would keep a letter under way for weeks, and the round with it."""
+    exchange = Exchange("a", lambda: Letter(b"letter"))
+    sent = exchange.first()
+    assert exchange.next(Part("a", 0, 3 * parcels.LEAST, 0, bytes(size))) == sent
+    assert exchange.next(Part("a", 0, 3 * parcels.LEAST, 0, bytes(parcels.LEAST))) == Fetch(
+        "a", parcels.LEAST, parcels.LEAST
+    )
+
+
+def test_what_a_silo_says_of_its_trouble_is_short() -> None:
+    exchange = Exchange("a", lambda: Letter(b"letter"))
+    exchange.first()
+    found = exchange.next(Trouble("no room\n" * 100_000))
+    assert isinstance(found, Trouble) and len(found.words) <= parcels.LONGEST and "\n" not in found.words

@@ -21,7 +21,7 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from amity.engines.flare.letters import BEAT_TOPIC, LETTER, forget, packed, speak_shortly_of_bytes, unpacked
-from amity.engines.flare.parcels import Again, Exchange, Fetch, Got, Pace, Part, Sent, Trouble
+from amity.engines.flare.parcels import ANSWER, Again, Exchange, Fetch, Got, Pace, Part, Sent, Trouble
 from amity.federation.transport import SILENT, Away, Letter
 
 HUB = "AMITY_HUB"
@@ -56,9 +56,10 @@ class AmityController(Controller):  # type: ignore[misc]  # FLARE has no types
         self.log_info(fl_ctx, f"a late answer of {client.name} is dropped")
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
-        from amity.hub.conduct import conduct  # now: torch takes seconds to load
+        from amity.hub.conduct import conduct, longest_answer  # now: torch takes seconds to load
 
-        conduct(Path(os.environ[HUB]), self.run, Letters(self, fl_ctx, abort_signal))
+        hub = Path(os.environ[HUB])
+        conduct(hub, self.run, Letters(self, fl_ctx, abort_signal, longest_answer(hub, self.run)))
 
     def _beat(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
         peer = fl_ctx.get_peer_context()
@@ -89,10 +90,12 @@ class Signs:
 class Letters:
     """FLARE as a transport: one task for each letter."""
 
-    def __init__(self, controller: AmityController, fl_ctx: FLContext, abort: Signal) -> None:
+    def __init__(self, controller: AmityController, fl_ctx: FLContext, abort: Signal, most: int = ANSWER) -> None:
+        """`most`: bytes that an answer may have."""
         self._controller = controller
         self._context = fl_ctx
         self._abort = abort
+        self._most = most
         self._paces: dict[str, Pace] = {}
 
     @property
@@ -106,7 +109,10 @@ class Letters:
     def send(self, letters: Mapping[str, Letter], seconds: Mapping[str, float]) -> Iterator[tuple[str, bytes | Away]]:
         came: queue.Queue[tuple[Task, Shareable | None]] = queue.Queue()
         paces = {name: self._paces.setdefault(name, Pace()) for name in letters}
-        open_ = {name: Exchange(uuid.uuid4().hex, partial(letters.__getitem__, name), paces[name]) for name in letters}
+        open_ = {
+            name: Exchange(uuid.uuid4().hex, partial(letters.__getitem__, name), paces[name], self._most)
+            for name in letters
+        }
         tasks = {name: self._send(name, one, one.first(), seconds[name], came) for name, one in open_.items()}
         began = time.monotonic()
         while tasks and not self.stopped:

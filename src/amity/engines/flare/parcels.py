@@ -9,6 +9,9 @@ breaks costs one part and not the whole. Nothing of FLARE is needed here.
 A silo's process that was started anew knows no part of before: it says Again, and the letter begins from its first one.
 The silo's worker answers what it was asked before from what it has saved.
 
+A silo may be hostile. It cannot fill the server's memory, for there is a most that its answer may have; nor can it keep
+a letter under way for ever, for one that is begun too often is given up, and parts are as large as was asked for.
+
 Every part costs a round trip, and a quick link should not pay for many: parts grow as long as they arrive quickly.
 """
 
@@ -28,6 +31,16 @@ blocked for as long as a silo may be silent."""
 
 QUICK, SLOW = 0.5, 3.0
 """Seconds below which parts grow, and above which they shrink."""
+
+
+AGAINS = 20
+"""So often a letter is begun anew before it is given up."""
+
+ANSWER = 1 << 36
+"""Bytes that an answer may have, where nothing more is known."""
+
+LONGEST = 500
+"""Letters of what a silo says of its trouble, at most."""
 
 
 class Part(NamedTuple):
@@ -100,8 +113,14 @@ class Exchange:
     The letter is looked up when it is sent, and is not kept while the silo works: all of them together are large.
     """
 
-    def __init__(self, letter: str, look_up: Callable[[], Letter], pace: Pace | None = None) -> None:
+    def __init__(
+        self, letter: str, look_up: Callable[[], Letter], pace: Pace | None = None, most: int = ANSWER
+    ) -> None:
+        """`most`: bytes that the answer may have."""
         self._letter = letter
+        self._most = most
+        self._asked = 0  # bytes of its answer that the silo was asked for last
+        self._begun = 0  # how often
         self._look_up = look_up
         self._content: Letter | None = None
         self._sent = 0  # bytes
@@ -111,6 +130,7 @@ class Exchange:
     def first(self) -> Sent:
         """What is sent first, or again from the beginning."""
         self._answer = []
+        self._begun += 1
         return self._part(0)
 
     def next(self, reply: Reply) -> Sent | bytes | Trouble:
@@ -119,21 +139,29 @@ class Exchange:
             case Got(letter=self._letter, end=self._sent) if self._content is not None:
                 return self._part(self._sent)
             case Part(letter=self._letter, start=start) if start == sum(map(len, self._answer)):
-                self._answer.append(reply.content)
-                if reply.last:
-                    return b"".join(self._answer)
-                if reply.content:
-                    return Fetch(self._letter, start + len(reply.content), self._pace.size)
-            case Trouble():
-                return reply
+                if reply.total > self._most:
+                    return Trouble(
+                        f"its answer has {reply.total:,} bytes, more than the {self._most:,} that it may have"
+                    )
+                if len(reply.content) == min(self._asked, reply.total - start):
+                    self._answer.append(reply.content)
+                    return b"".join(self._answer) if reply.last else self._fetch(start + len(reply.content))
+            case Trouble(words=words):
+                return Trouble(" ".join(words[: 2 * LONGEST].split())[:LONGEST])
+        if self._begun > AGAINS:
+            return Trouble(f"it has asked for its letter {self._begun} times: look at its version")
         return self.first()
 
     def works(self, sent: Sent) -> bool:
         """Whether the silo works before it answers this: parts alone are quick."""
         return isinstance(sent, Part) and sent.last
 
+    def _fetch(self, start: int) -> Fetch:
+        self._asked = self._pace.size
+        return Fetch(self._letter, start, self._asked)
+
     def _part(self, start: int) -> Part:
-        size = self._pace.size
+        size = self._asked = self._pace.size
         whole = self._look_up() if self._content is None else self._content
         part = Part(self._letter, start, len(whole), size, whole.part(start, size))
         self._sent = start + len(part.content)
