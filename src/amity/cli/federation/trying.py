@@ -58,7 +58,8 @@ def try_command(
             for run in runs:
                 status = trial.wait(run, 600.0, _Shown())
                 if status["phase"] != "ended":
-                    raise InputError(f"run {run.name} is {status['phase']}: {status['words']}")
+                    logs = f"; the logs are in {folder}" if keep else "; --keep DIR keeps the logs"
+                    raise InputError(f"run {run.name} is {status['phase']}: {status['words']}{logs}")
             table([read_run(run.folder / "record") for run in runs])
             _tell_verdicts(trial)
             _tell_equality(trial, together)

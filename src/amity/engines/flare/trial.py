@@ -7,12 +7,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +45,15 @@ def names_of(count: int) -> list[str]:
     return [*NAMES[:count], *(f"silo-{number}" for number in range(len(NAMES) + 1, count + 1))]
 
 
+def _remove(new: Sequence[Path]) -> None:
+    """Remove folders that were made for a trial that cannot be made, the innermost first."""
+    for one in new[:1]:
+        shutil.rmtree(one, ignore_errors=True)
+    for one in new[1:]:
+        with suppress(OSError):  # it never came to be, or somebody else has put something there
+            one.rmdir()
+
+
 def renamed(silos: Silos, names: Sequence[str]) -> Silos:
     """The same silos under other names."""
     found = tuple(silo._replace(name=name) for silo, name in zip(silos.silos, names, strict=True))
@@ -59,10 +70,21 @@ class Trial:
         self.silos = silos
         self.names = [silo.name for silo in silos.silos]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        new = [one for one in (folder, *folder.parents) if not one.exists()]
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
+            _remove(new)
             raise InputError(f"{folder} cannot be made ({error.strerror or error}): name another folder") from None
+        try:
+            self._make(policy)
+        except BaseException:  # all of it or nothing
+            _remove(new)
+            raise
+
+    def _make(self, policy: str) -> None:
+        """Make the hub, and let every silo join."""
+        folder = self.folder
         address = f'name = "{CONSORTIUM}"\norganisation = "Trial"\nhost = "localhost"\nport = {free_port()}\n'
         (folder / "consortium.toml").write_text(address)
         make_hub(folder / "consortium.toml", self.hub)
