@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from amity.config.options import fields_of, unknown
 from amity.config.run import Run
 from amity.errors import InputError
-from amity.small_files import read_small
+from amity.small_files import parse_toml, read_small
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
     """Read a config file: a run's options by name, the method's under [set]; `methods` for a comparison."""
     try:
-        content = tomllib.loads(read_small(path).decode())
+        content = parse_toml(read_small(path).decode())
     except OSError as error:
         raise InputError(f"cannot read the config file {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

@@ -10,7 +10,6 @@ machine.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ OVERLAP = 10.0
 the older has said last may come late."""
 
 LONGEST = 40  # letters of a version
+LATEST = 1e12  # seconds since 1970: what is larger is no time
 MARK = re.compile(r"[0-9a-f]{32}")
 
 
@@ -104,7 +104,7 @@ def _is_mark(value: object) -> bool:
 
 
 def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LATEST
 
 
 def _version(value: object) -> str:

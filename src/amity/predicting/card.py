@@ -18,6 +18,7 @@ from amity.config.references import REFERENCES as NOBODY_JOINED
 from amity.data.schema.columns import listed
 from amity.errors import InputError
 from amity.learn.metrics import TITLES, UNITS
+from amity.logs import visible
 from amity.predicting.interval import normal, wilson
 from amity.predicting.markdown import code, plain
 from amity.predicting.neighbours import ALONE, REFERENCES, references, told_by
@@ -85,9 +86,9 @@ def _about(record: Record, facts: ModelFacts) -> str:
     how = "trained by this silo alone" if alone else f"trained together with {others} other silo{'s' * (others != 1)}"
     chosen = record.results.get("chosen_by") or "last round"
     return (
-        f"The personal model of the silo **{plain(facts['silo'])}**, {how}, by the method `{facts['method']}`. It is "
-        f"{kind} {code(facts['model'])}, takes examples of shape {tuple(facts['shape'])} and says {says}. It is that "
-        f"of round {facts['round']} of {len(record.lines)} (chosen by: {chosen})."
+        f"The personal model of the silo **{plain(facts['silo'])}**, {how}, by the method {code(facts['method'])}. "
+        f"It is {kind} {code(facts['model'])}, takes examples of shape {tuple(facts['shape'])} and says {says}. It is "
+        f"that of round {facts['round']} of {len(record.lines)} (chosen by: {plain(chosen)})."
     )
 
 
@@ -215,7 +216,7 @@ def _use(facts: ModelFacts) -> str:
     if facts.get("own"):
         build = "amity.read_run('RUN', model=lambda: YourNetwork())"
         return f"    {build}.predict({facts['silo']!r}, 'FILE.csv')"
-    name = shlex.quote(facts["silo"])
+    name = shlex.quote(visible(facts["silo"]))
     return f"    amity predict RUN --silo {name} --data FILE.csv\n    amity export RUN --silo {name} --to onnx"
 
 
@@ -226,6 +227,6 @@ def _origin(record: Record) -> str:
         f"- seed {facts['seed']}, {len(record.lines)} rounds, {len(record.silos)} silos; `config.toml` runs it again",
         f"- Amity {facts['version']}; this card was written with torch {torch.__version__.partition('+')[0]} and "
         f"Python {platform.python_version()}",
-        *([f"- SHA-256 of all silos' data: `{hashed}`"] if hashed else []),
+        *([f"- SHA-256 of all silos' data: {code(hashed)}"] if hashed else []),
     ]
     return "\n".join(lines)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from amity.logs import visible
+
 _MARKS = re.compile(r"[\\`*\[\]<>|~&#]|(?<![^\W_])_|_(?![^\W_])")  # an underscore inside a word is one anyway
 
 
@@ -13,7 +15,7 @@ def plain(text: str) -> str:
     >>> plain("ward_7 <b>*")
     'ward_7 \\\\<b\\\\>\\\\*'
     """
-    return _MARKS.sub(lambda mark: "\\" + mark[0], " ".join(text.split()))
+    return _MARKS.sub(lambda mark: "\\" + mark[0], visible(" ".join(text.split())))
 
 
 def code(text: str) -> str:
@@ -22,7 +24,7 @@ def code(text: str) -> str:
     >>> code("a`b")
     '``a`b``'
     """
-    text = " ".join(text.split())
+    text = visible(" ".join(text.split()))
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     room = " " if text[:1] == "`" or text[-1:] == "`" else ""
     return f"{fence}{room}{text}{room}{fence}"

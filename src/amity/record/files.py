@@ -6,7 +6,6 @@ import errno
 import json
 import math
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,8 @@ from amity.errors import AmityError, DamagedFile, DiskFull, InputError
 from amity.federation.safe_files import is_device
 from amity.federation.safe_files import sync as sync
 from amity.record.sharing import allow, begin_file
-from amity.small_files import read_small
+from amity.small_files import parse_json as parse_text
+from amity.small_files import parse_toml, read_small
 
 Array = npt.NDArray[Any]
 
@@ -129,7 +129,7 @@ def load_small(path: Path) -> bytes:
 def parse_json(path: Path, content: bytes) -> Any:
     """Return the value of a JSON text; `path` names it in errors."""
     try:
-        return json.loads(content)
+        return parse_text(content)
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"{path} is not valid JSON: {error}") from error
 
@@ -142,6 +142,6 @@ def load_json(path: Path) -> Any:
 def load_toml(path: Path) -> dict[str, Any]:
     """Return the table that a TOML file holds."""
     try:
-        return tomllib.loads(load_small(path).decode())
+        return parse_toml(load_small(path).decode())
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"{path} is not valid TOML: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -12,6 +11,7 @@ from amity.record.checksums import FIRST, Check, Sums, checked, damaged, has_che
 from amity.record.contents import Line
 from amity.record.files import load_bytes, parse_json
 from amity.record.shapes import is_line
+from amity.small_files import parse_json as parse_text
 
 Lines = tuple[list[Line], list[Check | None]]
 
@@ -98,6 +98,6 @@ class NewLines:
             file.seek(self._bytes)
             *texts, _ = file.read().split(b"\n")
         self._bytes += sum(len(text) + 1 for text in texts)
-        read = self._ahead + [cast(Line, json.loads(text)) for text in texts]
+        read = self._ahead + [cast(Line, parse_text(text)) for text in texts]
         self._ahead = [line for line in read if line["round"] > round]
         return [line for line in read if line["round"] <= round]

@@ -235,7 +235,7 @@ def _config(path: Path, sums: Sums | None) -> Config:
             f"{path / CONFIG} is not as the run wrote it: undo what was changed. --resume takes changes as options, "
             "such as --rounds 30; --config runs an edited copy as another run"
         )
-    if not isinstance(config.get("rounds", 0), int):
+    if not isinstance(config.get("rounds", 0), int) or not isinstance(config.get("set", {}), dict):
         raise _strange(path / CONFIG)
     return config
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -31,7 +30,7 @@ from amity.config.options import nearest
 from amity.errors import InputError
 from amity.federation.contract_rules import FACTORY, NAME
 from amity.federation.policy import SiloPolicy, policy_of
-from amity.small_files import read_small
+from amity.small_files import parse_toml, read_small
 
 FILE = "silo.toml"
 KIT = "kit"
@@ -72,7 +71,7 @@ def load_site(folder: str | Path) -> Site:
     folder = Path(folder).resolve()
     file = folder / FILE
     try:
-        table = tomllib.loads(read_small(file).decode())
+        table = parse_toml(read_small(file).decode())
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror or error}): give the folder of a silo") from None
     except (ValueError, RecursionError) as error:

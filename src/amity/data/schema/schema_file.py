@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import tomli_w
@@ -10,7 +9,7 @@ import tomli_w
 from amity.data.schema.schema_json import schema_of
 from amity.data.schema.table_schema import TableSchema
 from amity.errors import InputError, InputErrors, several
-from amity.small_files import read_small
+from amity.small_files import parse_toml, read_small
 
 _HEAD = """\
 # What each column of the silos' tables is, and how it becomes features. Edit it as you like.
@@ -36,7 +35,7 @@ def schema_text(schema: TableSchema) -> str:
 def read_schema(path: str | Path) -> TableSchema:
     """Return the schema in a file. All that is wrong with it is said at once."""
     try:
-        content = tomllib.loads(read_small(Path(path).expanduser()).decode())
+        content = parse_toml(read_small(Path(path).expanduser()).decode())
     except OSError as error:
         raise InputError(f"cannot read the schema {path} ({error.strerror or error}): check the path") from None
     except (ValueError, RecursionError) as error:

@@ -10,6 +10,7 @@ from typing import Any
 from amity.data.schema.dates import ORDERS
 from amity.data.schema.summary import MOST, VERSION, ColumnSummary, DaysSummary, Summary
 from amity.errors import InputError
+from amity.small_files import parse_json
 
 LONGEST = 900_000
 """Characters of a summary: it travels in a message's header. A column takes a few hundred."""
@@ -35,7 +36,7 @@ def summary_of(text: str, least: int) -> Summary:
     if len(text) > LONGEST:
         raise InputError(f"a summary has at most {LONGEST:,} characters, got {len(text):,}: leave columns out")
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         _table(content, Summary.__annotations__, "a summary")
         if content["version"] != VERSION or not _count(content["rows"]) or not isinstance(content["columns"], dict):
             raise ValueError("its version, rows or columns")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from amity.papers.spec.checks import check_content
 from amity.papers.spec.experiment import Experiment
 from amity.papers.spec.shape import check_shape
 from amity.papers.spec.vocabulary import TOP_KEYS
-from amity.small_files import read_small
+from amity.small_files import parse_toml, read_small
 
 
 def home() -> Path:
@@ -53,7 +52,7 @@ def _read_content(name: str, root: Path, readers: Sequence[str]) -> dict[str, An
     """Read a file and those that it is like; `readers` are the experiments that are like this one."""
     path = root / f"{name}.toml"
     try:
-        own = tomllib.loads(read_small(path).decode())
+        own = parse_toml(read_small(path).decode())
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"the experiment {path} cannot be read: {error}") from None
     for key in own:

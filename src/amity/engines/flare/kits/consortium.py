@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from amity.engines.flare.kits.files import read
 from amity.errors import DamagedFile, InputError
+from amity.small_files import parse_toml
 
 FILE = "consortium.toml"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # of FLARE's letters; 64 is what a certificate can hold
@@ -83,7 +83,7 @@ RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 def read_consortium(path: Path) -> Consortium:
     """Read consortium.toml; one error names all that is wrong with it."""
     try:
-        table = tomllib.loads(read(path).decode())
+        table = parse_toml(read(path).decode())
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"{path} is not valid TOML: {error}") from error
     problems = _problems(table)
