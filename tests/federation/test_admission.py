@@ -13,11 +13,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small import CLASSES, FEATURES, Hostile, linear, run, same, silos, task
+from small import CLASSES, FEATURES, Hostile, batchnorm, linear, run, same, silos, task
 from torch import Tensor, nn
 
 from amity.contract import Download, Federation, Kind, Kinds, State, Turn, kinds_like, model_of
-from amity.federation.admission import Admission, advice, expected
+from amity.federation.admission import Admission, advice, expected, variances_of
 from amity.federation.plan import federation_of
 from amity.learn.task import Task
 from amity.learn.train import train
@@ -63,6 +63,22 @@ def test_what_was_declared_is_let_in() -> None:
 )
 def test_one_thing_that_is_wrong_is_enough(change: dict[str, Any], reason: str) -> None:
     assert Admission(KINDS).refused({**UPLOAD, **change}) == f"upload refused: {reason}"
+
+
+def test_no_variance_is_below_zero() -> None:
+    """The mean of a model's inputs may be; and a model without such buffers has none."""
+    on = task(batchnorm)
+    which = variances_of(on)
+    assert which is not None and which.tolist() == [False] * 4 + [True] * 4 and variances_of(task()) is None
+    own = on.initial(federation_of(silos(), 1, 0))
+    door = Admission(kinds_like(own), which)
+    lows = [own["buffers"] - 2 * torch.eye(8)[at] for at in range(8)]
+    for at, low in enumerate(lows):
+        why = door.refused({**own, "buffers": low})
+        assert why == (None if at < 4 else "upload refused: buffers has a variance below zero")
+    rows = {key: value.expand(8, *value.shape) for key, value in own.items()} | {"buffers": torch.stack(lows)}
+    assert list(door.refused_rows(rows, 8)) == [4, 5, 6, 7]
+    assert Admission(kinds_like(own)).refused({**own, "buffers": lows[-1]}) is None
 
 
 def test_large_numbers_are_finite() -> None:

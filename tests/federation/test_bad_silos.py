@@ -105,6 +105,25 @@ def test_a_lie_is_refused_and_the_others_are_as_if_that_silo_had_been_dropped(
     assert all(same(states[client], others[client]) for client in range(8) if client != LIAR)
 
 
+@pytest.mark.parametrize("method", ["fedavg", "fedamp", "accord"])
+def test_a_variance_below_zero_leaves_nobody_without_a_model(method: str) -> None:
+    """Also where nothing else is asked for: the root of such a variance is no number, and a mean hands it on."""
+    plan, at = plan_of(method, on=task(batchnorm), at=silos(4), rounds=2)
+    with Memory(plan, at) as carrier:
+        honest = wired(carrier.silos[LIAR])
+
+        def lying(content: bytes) -> bytes:
+            answer = decode(received := honest(content))
+            if not isinstance(answer, Upload):
+                return received
+            return encode(answer._replace(values={**answer.values, "buffers": answer.values["buffers"] - 90}))
+
+        carrier._wires[LIAR] = lying
+        reports = list(ServerSide(carrier.plan, carrier).rounds())
+    assert all("a variance below zero" in report.dropped[LIAR] for report in reports)
+    assert reports[-1].scores and not any(score.failed for score in reports[-1].scores)
+
+
 @pytest.mark.parametrize("lie", ["ten times too large", "repeated"])
 def test_without_protection_both_are_taken(lie: str) -> None:
     reports, _ = rounds_with(LIES[lie][0], "fedavg", "off")

@@ -33,15 +33,19 @@ from amity.federation.carrier import Outbox
 from amity.federation.messages import Answer, Failed, Upload
 from amity.federation.storage import Shelf
 from amity.learn.task import Task
+from amity.learn.vectors import length
 
 _NOT_FINITE = "not finite"
+_NEGATIVE = "has a variance below zero"
 
 
 class Admission:
     """What is let in. Without kinds, all that can be an upload of some method."""
 
-    def __init__(self, kinds: Kinds | None) -> None:
+    def __init__(self, kinds: Kinds | None, variances: Tensor | None = None) -> None:
+        """`variances`: which of a model's buffers are variances, which are never below zero."""
         self._kinds = kinds
+        self._variances = variances
 
     def refused(self, upload: object) -> str | None:
         """Why an upload cannot be used; None where it can."""
@@ -54,6 +58,8 @@ class Admission:
             kind = self._ranged(key)
             if kind is not None and value.numel() and not bool(_within(value, kind).all()):
                 return _refusal(key, _outside(kind))
+            if (fine := self._possible(key, value)) is not None and not bool(fine):
+                return _refusal(key, _NEGATIVE)
         return None
 
     def refused_rows(self, uploads: State, count: int) -> dict[int, str]:
@@ -69,7 +75,16 @@ class Admission:
             kind = self._ranged(key)
             if kind is not None and value.numel():
                 _blame(refused, _within(value, kind), _refusal(key, _outside(kind)))
+            if (fine := self._possible(key, value)) is not None:
+                _blame(refused, fine, _refusal(key, _NEGATIVE))
         return refused
+
+    def _possible(self, key: str, value: Tensor) -> Tensor | None:
+        """Whether no variance among buffers is below zero, by row; None where there is none.  # [..., b] -> [...]"""
+        which = self._variances
+        if which is None or key != "buffers" or value.dim() == 0 or value.shape[-1] != len(which):
+            return None
+        return (value[..., which.to(value.device)] >= 0).all(-1)
 
     def _ranged(self, key: str) -> Kind | None:
         kind = None if self._kinds is None else self._kinds[key]
@@ -137,6 +152,20 @@ def expected(
                 f"in a rehearsal of {name}.local on blank examples, for it declares no `upload_kinds` (contract.py)"
             )
             raise
+
+
+def variances_of(task: Task) -> Tensor | None:
+    """Return which buffers of a model are variances; None where there is none.  # [b]
+
+    The root of a variance below zero is no number: in a mean it would leave everybody with a model that says nothing.
+    """
+    slots = [slot for slot in task.layout.buffers if slot.name.rpartition(".")[2] == "running_var"]
+    if not slots:
+        return None
+    which = torch.zeros(length(task.layout.buffers), dtype=torch.bool)
+    for slot in slots:
+        which[slot.start : slot.start + slot.shape.numel()] = True
+    return which
 
 
 def advice(reason: str) -> str:

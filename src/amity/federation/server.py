@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 
 from amity.contract import Download, InputError, State, nbytes
 from amity.federation import carrier as asks
-from amity.federation.admission import Admission, advice, expected
+from amity.federation.admission import Admission, advice, expected, variances_of
 from amity.federation.carrier import Carrier
 from amity.federation.clouds import clouds_of
 from amity.federation.consulting import agree, consult
@@ -176,7 +176,7 @@ class ServerSide:
         told += warning(down, asked, self._contact.names)
         watch.lap("download")
         shelf = Guard(carrier.storage.shelf(down, server, asked), plan, down, server, self.progress.settled)
-        admission = Admission(expected(method, task, fed, solver, down, lot.asked, number))
+        admission = Admission(expected(method, task, fed, solver, down, lot.asked, number), variances_of(task))
         behind = self._contact.behind  # and do not know of this round
         away = {client: self._contact.aside.get(client, "it has not come back") for client in asked if client in behind}
         messages = asks.train(plan.run, number, asked, down, needed).without(away)
