@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import resource
 import signal
 import sys
@@ -20,6 +21,10 @@ import psutil
 from amity.cli import app
 
 
+ANNOUNCED = re.compile(r"\d+ notes? on data and methods comes? after the results")
+"""What a command says before it runs what was planned."""
+
+
 class Said(NamedTuple):
     """What a command has printed, and its exit code: 1 and a traceback where it broke down, -1 if it was too slow."""
 
@@ -29,8 +34,11 @@ class Said(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """Whether this is a refusal as it must be: exit code 2, and nothing but lines for the user."""
-        lines = self.err.splitlines()
+        """Whether this is a refusal as it must be: exit code 2, and nothing but lines for the user.
+
+        What is refused late may have announced notes before.
+        """
+        lines = [line for line in self.err.splitlines() if not ANNOUNCED.fullmatch(line)]
         return self.code == 2 and bool(lines) and all(line.startswith("amity: ") for line in lines)
 
 
