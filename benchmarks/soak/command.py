@@ -20,7 +20,6 @@ import psutil
 
 from amity.cli import app
 
-
 ANNOUNCED = re.compile(r"\d+ notes? on data and methods comes? after the results")
 """What a command says before it runs what was planned."""
 
