@@ -47,6 +47,12 @@ def test_a_request_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert request.key.public_numbers() == key.public_key().public_numbers()
 
 
+def write_other(content: dict[str, Any]) -> str:
+    """The signed part of a request by somebody else, under the same name."""
+    other = json.loads(write_request(content["name"], content["organisation"], new_key()))
+    return str(other["csr"])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -55,6 +61,8 @@ def test_a_request_is_read_as_it_was_written(tmp_path: Path) -> None:
         (lambda content: content.update(kind="amity admission"), "no membership request"),
         (lambda content: content.pop("csr"), "no membership request"),
         (lambda content: content.update(csr=content["csr"][:200]), "no usable request"),
+        (lambda content: content.update(fingerprint="ab" * 32), "another fingerprint than its key has"),
+        (lambda content: content.update(csr=write_other(content)), "another fingerprint than its key has"),
         (asking(x509_name(Subject("north", "North Hospital", "project_admin"))), "the role 'project_admin'"),
         (asking(x509_name(Subject("north", "North Hospital")), ca=True), "further rights"),
         (asking(x509_name(Subject("server", "North Hospital"))), "its signed part 'server'"),

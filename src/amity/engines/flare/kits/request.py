@@ -11,7 +11,15 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from amity.engines.flare.kits.certificates import Subject, fingerprint, pem, public_key, subject_of, x509_name
+from amity.engines.flare.kits.certificates import (
+    Subject,
+    fingerprint,
+    pem,
+    public_key,
+    same_fingerprint,
+    subject_of,
+    x509_name,
+)
 from amity.engines.flare.kits.consortium import check_silo_name, is_organisation
 from amity.engines.flare.kits.files import read_json
 from amity.errors import InputError
@@ -72,6 +80,8 @@ def read_request(path: Path) -> Request:
         raise InputError(f"a silo's request asks for membership only, {path} asks for {asked}: do not admit it")
     if (subject.name, subject.organisation) != (content["name"], content["organisation"]):
         raise InputError(f"{path} names {content['name']!r}, its signed part {subject.name!r}: do not admit it")
+    if not same_fingerprint(content["fingerprint"], key):  # whoever compares by eye may look into the file
+        raise InputError(f"{path} tells another fingerprint than its key has ({fingerprint(key)}): do not admit it")
     check_silo_name(subject.name)
     if not is_organisation(subject.organisation):
         raise InputError(f"{path} needs an organisation of 1 to 64 characters: ask the silo for a new one")
