@@ -136,6 +136,10 @@ def judge(tally: Tally, called: str, place: Path, name: str, use: Callable[[Path
             tally.add("another result, and said")
         elif called.startswith("killed") and name.endswith("events.jsonl"):
             tally.add("events of a run under way, whose damage is seen when it is resumed (docs/runs.md)")
+        elif called.startswith(
+            "killed run, rounds.jsonl cut short"
+        ):  # after the checkpoint's round, else it is refused
+            tally.add("a round that no checkpoint had yet, lost as by a blow a moment earlier")
         else:
             differ = [key for key, value in wanted.result.items() if one.result.get(key) != value]
             tally.fail(f"{called}: another result, without a word: {differ[:5]}")
