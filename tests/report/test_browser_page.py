@@ -170,11 +170,23 @@ def test_a_screen_reader_finds_everything(opened: Opener) -> None:
     assert page.locator("[role=status][aria-live=polite]").count() >= 1
 
 
+def test_what_a_table_has_out_of_sight_makes_no_row_taller(opened: Opener) -> None:
+    view = a_view()
+    view["methods"][-1]["p"] = "too few silos, never below 0.5"
+    page = opened(view, width=390)
+    rows = page.locator("#methods-table tbody tr:not(.apart)")
+    heights = rows.evaluate_all("list => list.map((one) => one.getBoundingClientRect().height)")
+    assert max(heights) < 1.5 * min(heights)
+    assert view["methods"][-1]["p"] in rows.all_inner_texts()[-1]
+
+
 def test_the_facts_of_a_run_and_its_command(opened: Opener) -> None:
     view = a_view()
-    page = opened(view)
+    page = opened(view, width=390)
     page.select_option("#setup-run", "apple")
     assert page.inner_text("#command") == view["runs"][1]["command"]
+    lines = page.locator("#command .whole").evaluate_all("list => list.map((one) => one.getClientRects().length)")
+    assert lines and set(lines) == {1}  # no option is broken behind its hyphens
     page.click("#copy-command")
     page.wait_for_selector("#copy-command:not(:text-is('Copy'))")
     page.click("#config summary")

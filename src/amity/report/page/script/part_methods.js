@@ -115,7 +115,7 @@
               title: "Paired test",
               help: "could the difference from the best be chance?",
               text: true,
-              cell: ({ p }) => p || "\u2013",
+              cell: ({ p }) => el("span", { class: "note" }, p || "\u2013"),
             },
           ]
         : []),

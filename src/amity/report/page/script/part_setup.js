@@ -48,11 +48,15 @@
       el(
         "div",
         { class: "command" },
-        el("pre", { id: "command", tabindex: "0" }, run.command),
+        el("pre", { id: "command", tabindex: "0" }, unbroken(run.command)),
         amity.copyButton("copy-command", run.command),
       ),
     );
   }
+
+  /** Return a command whose lines are broken between words alone, never behind the hyphens of an option. */
+  const unbroken = (command) =>
+    command.split(/( )/).map((word) => (word.startsWith("-") ? el("span", { class: "whole" }, word) : word));
 
   function facts(run) {
     const entries = Object.entries(run.facts);
