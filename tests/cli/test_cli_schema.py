@@ -34,6 +34,13 @@ def test_messy_tables_from_a_look_to_a_record(amity: Amity, clinics: Path, tmp_p
     head, *rows = (line.split() for line in look.out.splitlines()[:12])
     assert head[:3] == ["column", "kind", "missing"] and {row[0] for row in rows} >= {"patient", "age", "remark"}
     assert "wrote schema.toml: edit it, then give it with --schema schema.toml" in look.out
+    again = ("data", "schema", WORDS[1], *WORDS[2:], "--out", "schema.toml")
+    worked(amity(*again))  # the same file: nothing is lost
+    text = (tmp_path / "schema.toml").read_text()
+    (tmp_path / "schema.toml").write_text(text + "# edited\n")
+    refused(amity(*again), "schema.toml is there already and differs", "give another --out")
+    assert (tmp_path / "schema.toml").read_text() == text + "# edited\n"
+    (tmp_path / "schema.toml").write_text(text)
     worked(run := amity("run", "fedavg", *WORDS, *QUICK, "--out", "agreed"))
     assert "note: left out: 'patient', a different value in each row" in run.err
     worked(amity("run", "fedavg", "--data", "folder:clinics", "--schema", "schema.toml", *QUICK, "--out", "given"))

@@ -89,8 +89,19 @@ def test_cells_are_coded_by_the_schema_of_training(tmp_path: Path) -> None:
     found = read_examples(written(tmp_path, "sex;age;id;ward\nM;60,5;1;a\nf;;2;b\n"), known, ["id"])
     assert found.x.tolist() == pytest.approx(np.array([[1.05, 0, 0, 1], [-1, 1, 1, 0]]))
     assert found.kept == {"id": ["1", "2"]} and found.notes == ("left out, not used by the model: ward",)
+    strange = read_examples(written(tmp_path, "sex,age\nx,1\nf,2\n3,3\nX,4\n,5\n"), known)
+    assert strange.x[:, 2:].tolist() == [[0, 0], [1, 0], [0, 0], [0, 0], [0, 0]]
+    assert strange.notes == ("sex: none of the categories that the model knows, 'x', '3' (3 rows)",)
     with pytest.raises(InputError, match="it lacks age, sex"):
         read_examples(written(tmp_path, "id\n1\n"), known)
+
+
+def test_pictures_are_no_rows_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "new.png").write_bytes(b"")
+    with pytest.raises(InputError, match="north takes rows of 2 features, got an image: give a csv, parquet or npz"):
+        read_examples(tmp_path / "new.png", facts())
+    with pytest.raises(InputError, match="north takes rows of 2 features, got a folder: give"):
+        read_examples(tmp_path, facts())
 
 
 def test_arrays_need_the_shape_of_training(tmp_path: Path) -> None:

@@ -74,8 +74,9 @@ def silo_of(result: Result, silo: str | None) -> str:
 def show(found: Predictions, out: Path | None, *, as_json: bool) -> None:
     """Write predictions where they were asked for, and say what there is to say about them."""
     from amity.predicting.predictions import FOR_NEW_ROWS
-    from amity.predicting.writing import to_dict, write_predictions
+    from amity.predicting.writing import check_kept, to_dict, write_predictions
 
+    check_kept(found, as_json=as_json)
     if out is not None:
         write_predictions(found, out)
     if as_json:

@@ -51,6 +51,8 @@ def _show_schema(run: Run, out: str | None) -> None:
         schema=None if run.schema == SCHEMA else run.schema,
         scale=run.scale,
     )
+    if out is not None:
+        _write_schema(found.schema, out)
     print(account_table(found.account))
     print(f"{len(found.schema.features):,} features: {', '.join(found.schema.features)}")
     for note in found.notes:
@@ -59,7 +61,7 @@ def _show_schema(run: Run, out: str | None) -> None:
     for conflict in found.conflicts:
         print(f"to be decided: {conflict}")
     if out is not None:
-        _write_schema(found.schema, out)
+        print(f"wrote {out}: edit it, then give it with --schema {out}")
 
 
 def _write_schema(schema: TableSchema, out: str) -> None:
@@ -68,11 +70,13 @@ def _write_schema(schema: TableSchema, out: str) -> None:
     from amity.data.schema.schema_file import schema_text
     from amity.record.files import replace
 
+    place, text = Path(out), schema_text(schema).encode()
     try:
-        replace(Path(out), schema_text(schema).encode())
+        if place.is_file() and place.read_bytes() != text:
+            raise InputError(f"{out} is there already and differs, edited perhaps: give another --out, or remove it")
+        replace(place, text)
     except OSError as error:
         raise InputError(f"cannot write {out} ({error.strerror or error}): choose another place") from None
-    print(f"wrote {out}: edit it, then give it with --schema {out}")
 
 
 def account_table(account: Sequence[ColumnAccount]) -> str:

@@ -30,6 +30,7 @@ from amity.predicting.table import features_of, header, require, schema_in, word
 from amity.record.contents import ModelFacts
 
 FILE = "file"  # the column that names image files
+IMAGE_AXES = 3  # channels, height, width
 
 
 class Examples(NamedTuple):
@@ -48,7 +49,14 @@ def read_examples(path: Path, facts: ModelFacts, keep: Sequence[str] = ()) -> Ex
         raise InputError(f"--keep takes columns of a csv or parquet table, {path} is none: leave it out")
     if suffix in ("", *images.SUFFIXES, *silo_file.SUFFIXES) and not path.exists():
         raise InputError(f"{path} must be a file or folder of examples, there is none: check the path")
-    if path.is_dir() or suffix in images.SUFFIXES:
+    pictures = path.is_dir() or suffix in images.SUFFIXES
+    if pictures and len(facts["shape"]) != IMAGE_AXES:
+        got = "a folder" if path.is_dir() else "an image"
+        raise InputError(
+            f"{path}: the model of {facts['silo']} takes rows of {facts['shape'][0]} features, got {got}: give a csv, "
+            "parquet or npz file"
+        )
+    if pictures:
         found = _from_images(path, facts)
     elif suffix == ".npz":
         found = _from_npz(path, facts)
@@ -101,14 +109,14 @@ def _from_table(path: Path, facts: ModelFacts, keep: Sequence[str]) -> Examples:
     require(path, names, wanted, "the columns of the model")
     require(path, names, keep, "what --keep names")
     words = list(dict.fromkeys([*keep, *([] if label is None else [label])]))
-    x = features_of(path, names, wanted, schema)
+    x, strange = features_of(path, names, wanted, schema)
     written = words_of(path, words)
     unused = [name for name in names if name not in (*wanted, *words)]
     return Examples(
         x,
         None if label is None else written[label],
         {name: written[name] for name in keep},
-        (f"left out, not used by the model: {', '.join(unused)}",) if unused else (),
+        (*strange, *([f"left out, not used by the model: {', '.join(unused)}"] if unused else [])),
     )
 
 

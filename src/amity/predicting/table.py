@@ -46,13 +46,18 @@ def schema_in(facts: ModelFacts) -> TableSchema | None:
     return None if known is None else schema_of(known)
 
 
-def features_of(path: Path, names: Sequence[str], wanted: Sequence[str], schema: TableSchema | None) -> Tensor:
-    """Return these columns of a table as features. All cells that do not fit are told at once.  # [n, d]"""
+def features_of(
+    path: Path, names: Sequence[str], wanted: Sequence[str], schema: TableSchema | None
+) -> tuple[Tensor, list[str]]:
+    """Return these columns of a table as features [n, d], and what the model cannot know of them.
+
+    All cells that do not fit are told at once.
+    """
     places = tuple(names.index(name) for name in wanted)
     columns, budget = Columns(tuple(names), places[0], places), MemoryBudget()
     silo_file.weigh(path, columns, budget)
     table = silo_file.read_table(path, columns, budget, labelled=False)
-    return _as_numbers(table, wanted) if schema is None else schema.coded(table)
+    return (_as_numbers(table, wanted), []) if schema is None else (schema.coded(table), schema.strangers(table))
 
 
 def _as_numbers(table: Table, wanted: Sequence[str]) -> Tensor:

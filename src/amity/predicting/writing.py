@@ -14,6 +14,7 @@ from amity.predicting.target import writing
 from amity.record.files import plain, replace, replacing
 
 ROW, PREDICTION = "row", "prediction"
+PROBABILITIES, LABEL = "probabilities", "label"  # in JSON
 SUFFIXES = (".csv", ".parquet")
 
 
@@ -35,6 +36,17 @@ def check_target(out: Path, data: Path) -> None:
         raise InputError(f"--out must be a csv or parquet file, got {out}: name it predictions.csv")
     if out.exists() and data.exists() and out.samefile(data):
         raise InputError(f"--out must not be the file that is read, got {out} for both: give another --out")
+
+
+def check_kept(predictions: Predictions, *, as_json: bool) -> None:
+    """Refuse columns to be kept whose names the predictions need for themselves: one of both would be lost."""
+    own = {ROW, PREDICTION, *(f"p({label})" for label in predictions.labels or ())}
+    own |= {PROBABILITIES, LABEL} if as_json else set()
+    if clash := [name for name in predictions.kept if name in own]:
+        raise InputError(
+            f"--keep must name other columns than those of the predictions, got {', '.join(clash)}: rename them in "
+            "the table, or leave them out"
+        )
 
 
 def write_predictions(predictions: Predictions, out: Path) -> None:
@@ -83,7 +95,7 @@ def _item(predictions: Predictions, row: int) -> dict[str, Any]:
     item: dict[str, Any] = {ROW: row, **{name: column[row] for name, column in predictions.kept.items()}}
     item[PREDICTION] = predictions.values[row]
     if predictions.labels is not None and predictions.probabilities is not None:
-        item["probabilities"] = dict(zip(predictions.labels, predictions.probabilities[row].tolist(), strict=True))
+        item[PROBABILITIES] = dict(zip(predictions.labels, predictions.probabilities[row].tolist(), strict=True))
     if predictions.truth is not None:
-        item["label"] = predictions.truth[row]
+        item[LABEL] = predictions.truth[row]
     return item

@@ -1,4 +1,4 @@
-"""`amity federation schema`: what is refused before a silo is asked for anything."""
+"""`amity federation schema`: what is refused before a silo is asked for anything, and what becomes of the agreement."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 from cli.commands import Amity, refused, tree, worked
+
+from amity.hub.board import FILE, Phase
+from amity.record.files import replace, to_json
 
 DESCRIPTION = 'name = "hearts"\norganisation = "University Hospital"\nhost = "hub.example.org"\nport = 8443\n'
 RUN = """name = "sepsis"
@@ -65,3 +68,38 @@ def test_it_asks_before_it_signs_and_holds_to_what_it_has_signed(
     worked(amity("federation", "schema", "RUN.toml", "--hub", "hub", "--detach", "--yes"))  # the same again
     (here / "RUN.toml").write_text(RUN + "least_count = 20\n")
     refused(amity("federation", "schema", "RUN.toml", "--hub", "hub", "--yes"), "with other words", "rename the run")
+
+
+def came_out(here: Path, phase: Phase, words: str = "", schema: str | None = None) -> None:
+    """Put the agreement's end into the hub, as the server leaves it."""
+    from amity.hub.runs import run_of
+
+    run = run_of(here / "hub", "sepsis-schema")
+    replace(run.folder / FILE, to_json({**run.status, "phase": phase, "words": words}))
+    if schema is not None:
+        (run.folder / "schema.toml").write_text(schema)
+
+
+def test_the_schema_is_put_beside_the_run_once_silos_have_agreed(amity: Amity, here: Path) -> None:
+    worked(amity("federation", "schema", "RUN.toml", "--hub", "hub", "--detach", "--yes"))
+    came_out(here, "failed", "south has declined")
+    said = amity("federation", "schema", "RUN.toml", "--hub", "hub", "--yes")
+    assert said.code == 2 and said.err == "amity: sepsis-schema is failed: south has declined\n"
+    assert not (here / "schema.toml").exists()
+    came_out(here, "incomplete", "columns that people have to decide about, in schema.toml: ward", "of ours")
+    said = amity("federation", "schema", "RUN.toml", "--hub", "hub", "--yes")
+    assert said.code == 2 and "wrote schema.toml: look at it" in said.out
+    assert said.err.startswith("amity: columns that people") and "ward: choose a kind for each" in said.err
+    (here / "schema.toml").unlink()
+    came_out(here, "ended", schema="of ours")
+    worked(amity("federation", "schema", "RUN.toml", "--hub", "hub", "--yes"))
+    assert (here / "schema.toml").read_text() == "of ours"
+
+
+def test_a_place_where_no_schema_can_be_written_is_one_line(amity: Amity, here: Path) -> None:
+    (here / "RUN.toml").write_text(RUN.replace('"schema.toml"', '"no/such/schema.toml"'))
+    worked(amity("federation", "schema", "RUN.toml", "--hub", "hub", "--detach", "--yes"))
+    came_out(here, "ended", schema="of ours")
+    said = amity("federation", "schema", "RUN.toml", "--hub", "hub", "--yes")
+    assert said.code == 2 and "cannot write no/such/schema.toml (No such file or directory)" in said.err
+    assert len(said.err.splitlines()) == 1

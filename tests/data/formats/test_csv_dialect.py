@@ -57,7 +57,7 @@ def test_two_decimal_signs_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"PK\3\4\x81\0\0x", r"must be a csv file in UTF-8 \(.*\): save it as one"),
+        (b"PK\3\4\x81\0\0x", r"must be a csv file in UTF-8 \(it is no text in Windows-1252 either\): save"),
         (b"\xff\xfea", r"must be a csv file in UTF-8 \(.*\): save it as one"),
         (b'x,label\n1,"a\n', r"must be a csv file \(unexpected end of data\): save it as one"),
     ],

@@ -96,4 +96,5 @@ def rows_of(path: Path, dialect: Dialect) -> Iterator[Reader]:
 
 def not_text(path: Path, error: UnicodeDecodeError) -> InputError:
     """Return the error for a file that is no text."""
-    return InputError(f"{path} must be a csv file in UTF-8 ({error.reason}): save it as one")
+    reason = "it is no text in Windows-1252 either" if error.encoding == "charmap" else error.reason
+    return InputError(f"{path} must be a csv file in UTF-8 ({reason}): save it as one")

@@ -48,6 +48,16 @@ def coded(cells: Column, column: ColumnSchema) -> Iterator[Numbers]:
             yield gap.astype(np.float64)
 
 
+def strange_words(cells: Column, column: ColumnSchema) -> dict[str, int]:
+    """Return the words of a column of categories that are none of these, with the number of rows that have them."""
+    if column.kind != "category":
+        return {}
+    cells = _marked(cells, column)
+    codes, counts = np.unique(cells.numbers[np.isfinite(cells.numbers)], return_counts=True)
+    found = {number_text(float(code)): int(count) for code, count in zip(codes, counts, strict=True)}
+    return {word: count for word, count in (cells.used() | found).items() if word not in column.categories}
+
+
 def _marked(cells: Column, column: ColumnSchema) -> Column:
     """Return the cells with the column's own marks for missing values taken for such."""
     if not column.marks or cells.places is None:

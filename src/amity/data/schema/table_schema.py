@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from amity.data.schema.cells import Table, table_of_rows
-from amity.data.schema.coding import Misfit, coded
+from amity.data.schema.coding import Misfit, coded, strange_words
 from amity.data.schema.column_schema import USED, ColumnJson, ColumnSchema
 from amity.errors import InputError, several
 
@@ -79,6 +79,20 @@ class TableSchema:
         if problems:
             raise several(problems)
         return torch.from_numpy(x)
+
+    def strangers(self, table: Table) -> list[str]:
+        """Return a line for each column with words that are none of its categories. They are coded as such."""
+        lines = list[str]()
+        for column in self.used:
+            if found := strange_words(table.columns[column.name], column):
+                shown = ", ".join(f"{word!r:.40}" for word in list(found)[:3])
+                more = f" and {len(found) - 3:,} more" if len(found) > 3 else ""
+                rows = sum(found.values())
+                lines.append(
+                    f"{column.name}: none of the categories that the model knows, {shown}{more} "
+                    f"({rows:,} row{'s' * (rows != 1)})"
+                )
+        return lines
 
     def json(self) -> SchemaJson:
         """Return the schema as files hold it."""
