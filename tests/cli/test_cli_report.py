@@ -83,6 +83,16 @@ def test_a_report_with_every_figure_as_a_file(amity: Amity, tmp_path: Path, fini
     assert tree(tmp_path) == before
 
 
+def test_a_report_writes_over_nobody_elses_file(amity: Amity, tmp_path: Path, finished: Path) -> None:
+    (tmp_path / "patients.csv").write_text("age\n71\n")
+    before = tree(tmp_path)
+    refused(amity("report", finished, "--out", "patients.csv"), "--out must be an html file or a folder, got patients")
+    refused(amity("report", finished, "--out", "page"), "--out must be an html file or a folder, got page")
+    refused(amity("report", finished, "--json", "patients.csv"), "--json must be a json file, got patients.csv")
+    refused(amity("report", finished, "--out", "page.html", "--json", "page.html"), "--json must be a json file")
+    assert tree(tmp_path) == before
+
+
 @pytest.mark.parametrize("json", ["taken", "file/below.json"])
 def test_where_a_view_cannot_go_no_page_is_written_either(
     amity: Amity, json: str, tmp_path: Path, finished: Path

@@ -170,6 +170,14 @@ def test_a_screen_reader_finds_everything(opened: Opener) -> None:
     assert page.locator("[role=status][aria-live=polite]").count() >= 1
 
 
+def test_where_scores_cannot_be_compared_nothing_leads(opened: Opener) -> None:
+    view = a_view()
+    view["why_no_best"] = "These runs were not tested on the same examples"
+    for method in view["methods"]:
+        method["best"] = False
+    assert opened(view).inner_text("#methods .lead") == "These runs were not tested on the same examples."
+
+
 def test_what_a_table_has_out_of_sight_makes_no_row_taller(opened: Opener) -> None:
     view = a_view()
     view["methods"][-1]["p"] = "too few silos, never below 0.5"

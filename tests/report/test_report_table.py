@@ -17,7 +17,7 @@ from rich.console import Console
 import amity
 from amity.record import Record, read
 from amity.report import compare_table, table, table_width, write_report
-from amity.report.table import p_values, probability, rows
+from amity.report.table import no_best, p_values, probability, rows
 from amity.statistics import RankTest
 
 
@@ -122,6 +122,26 @@ def test_the_table_marks_the_best_and_takes_names_as_text(tmp_path: Path) -> Non
         "MB down",
     ):
         assert any(heading in line for line in lines)
+
+
+def test_runs_on_different_examples_have_no_best(tmp_path: Path) -> None:
+    """Not even where the names of all silos are the same: the hash of the test data decides, and not where they lie."""
+    silos = {seed: {name: arrays(place + seed) for place, name in enumerate("abc")} for seed in (0, 3)}
+    run = amity.Run("separate", rounds=1, epochs=1, model="mlr")
+    for name, seed in (("one", 0), ("again", 0), ("other", 3)):
+        amity.run(run, amity.own_silos(silos[seed]), out=tmp_path / name)
+    one, again, other = (read(tmp_path / name) for name in ("one", "again", "other"))
+    assert again.summary is not None
+    moved = dataclasses.replace(again, summary={**again.summary, "data": "folder:elsewhere"})
+    for alike in ([one, again], [one, moved], [one], []):
+        assert no_best(alike) == ""
+    assert any(row.best for row in rows([one, moved]))
+    assert "not tested on the same examples" in no_best([one, other])
+    assert not any(row.best for row in rows([one, other]))
+    found = compare_table([one, other])
+    assert "none is called the best. Delivered is the mean test accuracy" in str(found.caption)
+    page = Page(write_report([one, other], tmp_path / "report.html"))
+    assert page.view["why_no_best"] == no_best([one, other]) and not any(m["best"] for m in page.view["methods"])
 
 
 def test_a_table_says_whose_models_have_trained_more_often(tmp_path: Path) -> None:

@@ -250,6 +250,7 @@ def a_view(silos: int = 5, rounds: int = 5, methods: tuple[str, ...] = METHODS) 
         "notes": [f"class 0 ran out at {EVIL}"],
         "methods": rows,
         "table": TITLES,
+        "why_no_best": "",
         "remarks": ["Delivered is the mean test accuracy of the models that are saved."],
         "worth": [] if alone is None else [worth(found, alone, known) for found in joined],
         "why_no_worth": "" if alone else "Run separate too: amity compare separate fedamp --data digits",

@@ -54,7 +54,11 @@ def test_texts_become_ranges_and_choices() -> None:
         ("lr", "'lr' is not KEY=LOW:HIGH"),
         ("lr=", "'lr=' is not KEY=LOW:HIGH"),
         ("sigm=1:2", "sigm is no option of fedamp: did you mean sigma?"),
-        ("seed=1:2", "seed cannot be searched"),
+        ("seed=1:2", "seed cannot be searched: it is the same in all trials"),
+        ("per_silo=10,20", "per_silo cannot be searched"),
+        ("dp_epsilon=1:8", "dp_epsilon cannot be searched: trials train many times on the same examples"),
+        ("dp_noise=1,2", "dp_noise cannot be searched: trials train many times"),
+        ("model=mlp,nope", "unknown model 'nope': known: auto,"),
         ("rounds=1:2", "rounds cannot be searched"),
         ("workers=1,2", "workers cannot be searched"),
         ("lr=2:1", "lr=2:1 needs LOW < HIGH"),
@@ -75,6 +79,12 @@ def test_what_cannot_be_searched_is_refused_with_a_reason(text: str, words: str)
     with pytest.raises(InputError) as refused:
         parse_space([text], Run("fedamp"))
     assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["seed", "per_silo", "dp_epsilon", "val_fraction"])
+def test_python_searches_no_more_than_the_command(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} cannot be searched"):
+        check_dimension(Run("fedamp"), name, Range(0.1, 0.2))
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

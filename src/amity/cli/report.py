@@ -39,6 +39,7 @@ def report_command(
     ] = None,
 ) -> None:
     """Make the table and report.html from run directories; says for whom joining was worth it."""
+    _check_targets(Path(directory), None if json is None else Path(json))
     found = dict.fromkeys(path for name in directories for path in run_directories(Path(name)))
     records = [read_run(path) for path in found]
     if figures is not None:
@@ -48,6 +49,14 @@ def report_command(
     view = report(records, Path(directory), None if json is None else Path(json))
     if figures is not None:
         write_pictures(view, Path(figures))
+
+
+def _check_targets(page: Path, json: Path | None) -> None:
+    """Refuse names that are no page's or no view's: somebody's data may have them. Folders and devices pass."""
+    if page.suffix.lower() not in (".html", ".htm") and (page.is_file() or not page.exists()):
+        raise InputError(f"--out must be an html file or a folder, got {page}: name it report.html")
+    if json is not None and json.suffix.lower() != ".json" and (json.is_file() or not json.exists()):
+        raise InputError(f"--json must be a json file, got {json}: name it view.json")
 
 
 def write_pictures(view: View, folder: Path) -> None:

@@ -234,6 +234,7 @@ class View(TypedDict):
     notes: list[str]  # what to know about the data
     methods: list[MethodView]
     table: dict[str, str]  # heading of each number of `MethodView.numbers` that the table shows, in order; bytes as MB
+    why_no_best: str  # why no method is called the best, where scores cannot be compared
     remarks: list[str]  # how to read the table
     worth: list[WorthView]  # by method, the one that the page leads with first; empty without `separate`
     why_no_worth: str  # what to do to get verdicts, where there are none

@@ -74,6 +74,12 @@ def same_tests(runs: Sequence[Record]) -> bool:
     return len(same) == 1 and len(tested) <= 1
 
 
+def same_examples(runs: Sequence[Record]) -> bool:
+    """Return whether runs were tested on the same examples, wherever these lie; as far as records tell."""
+    tested = {run.facts.get("test_sha256") for run in runs}
+    return same_tests(runs) if None in tested else len(tested) <= 1
+
+
 def _belongs(record: Record, runs: Sequence[Record]) -> bool:
     seeds = [run.results["seed"] for run in runs]
     if record.results["seed"] in seeds or record.results["method"] != runs[0].results["method"]:

@@ -16,7 +16,7 @@ from amity.errors import InputError
 from amity.metric import ACCURACY, METRICS, Metric
 from amity.record import Record, score_of
 from amity.record.contents import MainScore, Number
-from amity.report.series import Series, same_tests, series_of
+from amity.report.series import Series, same_examples, same_tests, series_of
 from amity.statistics import RankTest, Seeds
 
 MB = 1e6
@@ -76,14 +76,14 @@ class Row(NamedTuple):
     seconds: Seeds | None
     up: Seeds | None  # MB
     down: Seeds | None
-    best: bool  # whether no other method's delivered models have a better mean
+    best: bool  # no other method's delivered models have a better mean, where means can be compared
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
     """Return the table's numbers, a row for the runs of a method."""
     series = series_of(records)
     means = [found.mean for one in series if (found := one.over_seeds("delivered")) is not None]
-    top = METRICS[main_score(records)].best(means) if means else None
+    top = METRICS[main_score(records)].best(means) if means and not no_best(records) else None
     return [_row(one, top) for one in series]
 
 
@@ -97,6 +97,18 @@ def _row(series: Series, top: float | None) -> Row:
         **{key: series.over_seeds(key) for key in told},
         **{key: value and Seeds(value.mean / MB, value.deviation / MB) for key, value in sent.items()},
         best=top is not None and delivered is not None and delivered.mean == top,
+    )
+
+
+def no_best(records: Sequence[Record]) -> str:
+    """Return why none of these runs can be called the best; an empty text where their scores can be compared."""
+    by_seed: dict[int, list[Record]] = {}
+    for record in records:
+        by_seed.setdefault(record.results["seed"], []).append(record)
+    if all(same_examples(runs) for runs in by_seed.values()):
+        return ""
+    return (
+        "These runs were not tested on the same examples: their scores cannot be compared, and none is called the best"
     )
 
 
@@ -225,8 +237,10 @@ def _caption(records: Sequence[Record]) -> str:
     several = max((len(one.runs) for one in series_of(records)), default=1)
     over = f"; mean ± deviation over {several} seeds" if several > 1 else ""
     papers = "BMTA" if main_score(records) == "accuracy" else "Best on test"
+    why = no_best(records)
+    begin = f"{why}. Delivered is the mean test {main}" if why else f"* best mean test {main}"
     return (
-        f"* best mean test {main} of the models that are delivered, {which}; worst and spread are theirs{over}. "
+        f"{begin} of the models that are delivered, {which}; worst and spread are theirs{over}. "
         f"{papers}, the best round on test data, is what papers report" + "".join(f". {text}" for text in work(records))
     )
 

@@ -33,7 +33,7 @@ from amity.record.files import replace as put
 from amity.record.sharing import try_folder
 from amity.report.contents import VERSION, RunView, ScoreView, SiloView, View
 from amity.report.series import Series, series_of
-from amity.report.table import main_score
+from amity.report.table import main_score, no_best
 from amity.report.view_alarms import attention_alarms, course_alarms
 from amity.report.view_command import command_of
 from amity.report.view_course import course_of, placed
@@ -70,6 +70,7 @@ def view_of(records: Sequence[Record], *, title: str | None = None) -> View:
         "notes": _notes(series),
         "methods": methods_of(series, records, worth),
         "table": columns_of(records, worth),
+        "why_no_best": no_best(records),
         "remarks": remarks_of(records, worth),
         "worth": worth,
         "why_no_worth": why_no_worth,
@@ -147,6 +148,7 @@ def empty_view(title: str, made: float | None = None) -> View:
         "notes": [],
         "methods": [],
         "table": {},
+        "why_no_best": "",
         "remarks": [],
         "worth": [],
         "why_no_worth": "",

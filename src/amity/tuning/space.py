@@ -13,17 +13,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from amity import methods
-from amity.config.options import describe, fields_of, names_of, nearest, parse
+from amity.config.options import describe, fields_of, names_of, nearest, parse, unknown
 from amity.config.run import Run
 from amity.errors import InputError
+from amity.models import MODELS
 from amity.resolve import solver_of
 from amity.trials import with_option
 
 RATE_FACTOR = 10.0
 """The rate is searched from the method's own over this to the method's own times this."""
 
+_PRIVATE = {"dp_epsilon", "dp_noise", "dp_clip", "dp_delta"}
+
 NOT_SEARCHED = {
     *("method", "rounds", "val_fraction", "evaluate_every", "init_from", "train_loss", "metric", "min_count"),
+    *("per_silo", *_PRIVATE),
     *names_of(Run, lambda role: role.deals or role.neutral),
 }
 """Options of a run whose values cannot be compared by validation data, or that change no result."""
@@ -94,11 +98,22 @@ def parse_space(texts: Sequence[str], run: Run) -> dict[str, Range | Choices]:
 
 def check_dimension(run: Run, name: str, dimension: Range | Choices) -> None:
     """Refuse a range or values that the option would refuse."""
+    if name in NOT_SEARCHED:
+        raise InputError(f"{name} cannot be searched: {_why_not(name)}")
     values = (dimension.low, dimension.high) if isinstance(dimension, Range) else dimension.values
     for value in values:
+        if name == "model" and value not in ("auto", *MODELS):
+            raise unknown("model", str(value), ["auto", *MODELS])
         one = with_values(run, {name: int(value) if isinstance(dimension, Range) and dimension.whole else value})
         method = methods.build(one.method, one.settings)
         solver_of(one, one.method, method, sizes=[1])
+
+
+def _why_not(key: str) -> str:
+    """Return why an option of a run is not searched, and what to do."""
+    if key in _PRIVATE:
+        return "trials train many times on the same examples, which the epsilon of one run does not cover: leave it out"
+    return "it is the same in all trials, or their scores could not be compared: leave it out of --search"
 
 
 def with_values(run: Run, values: Mapping[str, Any]) -> Run:
@@ -116,9 +131,10 @@ def _read(text: str, method: str) -> tuple[str, Range | Choices]:
     if not equals or not key or not words:
         raise InputError(f"{text!r} is not KEY=LOW:HIGH, KEY=LOW:HIGH:log or KEY=a,b,c: try lr=0.001:0.1:log")
     known = searchable(method)
+    if key not in known and key in fields_of(Run):
+        raise InputError(f"{key} cannot be searched: {_why_not(key)}")
     if key not in known:
-        why = "cannot be searched" if key in fields_of(Run) else f"is no option of {method}"
-        raise InputError(f"{key} {why}: {nearest(key, known)}")
+        raise InputError(f"{key} is no option of {method}: {nearest(key, known)}")
     name = known[key]
     owner = Run if name == key else methods.known_options(method)[key]
     return name, _dimension(owner, key, words)

@@ -27,6 +27,7 @@
 
   /** Say in a sentence who leads and who cannot be told from it. */
   function standing(view) {
+    if (view.why_no_best) return `${view.why_no_best}.`;
     const best = view.methods.find((method) => method.best);
     if (!best) return "Nothing has been measured yet.";
     const score = amity.score(best.numbers.delivered?.mean, view);
