@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -60,16 +61,22 @@ def test_every_command_has_a_short_flag_for_help_and_flags_for_logs(amity: Amity
     assert all(f"\n  {flag}" in everything.out for flag in ("--log-level LEVEL", "--log-file FILE"))
 
 
-def test_commands_are_grouped_by_what_people_do(amity: Amity) -> None:
-    said = amity("--help").out
+@pytest.mark.parametrize(
+    ("command", "groups"), [([], pages.COMMANDS), (["data"], pages.DATA), (["federation"], pages.FEDERATION)]
+)
+def test_commands_are_grouped_by_what_people_do(
+    amity: Amity, command: list[str], groups: Mapping[str, tuple[str, ...]]
+) -> None:
+    said = amity(*command, "--help").out
     titles = [line[:-1] for line in said.splitlines() if re.fullmatch(r"[A-Z][a-z, ]+:", line)]
-    assert titles == ["Options", *pages.COMMANDS]  # and none under More: who adds a command says where it belongs
+    assert titles == ["Options", *groups]  # and none under More: who adds a command says where it belongs
     sections = dict(zip(titles, re.split(r"^[A-Z][a-z, ]+:$", said, flags=re.MULTILINE)[1:], strict=True))
-    for title, names in pages.COMMANDS.items():
+    for title, names in groups.items():
         for name in names:
             assert (f"\n  {name} " in sections[title]) == (f"\n  {name} " in said), name
-    listed = [name for names in pages.COMMANDS.values() for name in names]
+    listed = [name for names in groups.values() for name in names]
     assert len(set(listed)) == len(listed)
+    assert not re.search(r"[a-z,]\.\.\.$", said, re.MULTILINE)  # no sentence is cut off
 
 
 @pytest.mark.parametrize("command", ["run", "compare", "tune"])
@@ -132,3 +139,18 @@ def test_the_console_script_is_installed() -> None:
         pytest.skip("amity is not installed beside this Python")
     done = subprocess.run([script, "run", "fedamq"], capture_output=True, text=True)
     refused(Said(done.returncode, done.stdout, done.stderr), "did you mean fedamp")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["report"], "Missing argument 'DIR...' (see `amity report -h`)"),
+        (["federation", "nope"], "No such command 'nope' (see `amity federation -h`)"),
+        (["rnu"], "Did you mean 'run'? (see `amity -h`)"),
+        (["tune", "fedamp", "--bogus"], "(see `amity tune -h`)"),
+    ],
+)
+def test_who_types_no_command_that_there_is_learns_which_page_has_them(
+    amity: Amity, words: list[str], told: str
+) -> None:
+    refused(amity(*words), told)

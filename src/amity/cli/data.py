@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from amity.cli.flags import DataDir, Json, with_log_options
+from amity.cli.help import DataCommands
 from amity.cli.progress import shown_fetching
 from amity.cli.schema import account_table, schema_command
 from amity.cli.table_options import LABEL, LABELS, SCALE, SCHEMA, Dropped, Label, Labels, Scale, Schema, tables_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from amity.data.sets.entry import SourceEntry
 
 app = typer.Typer(
+    cls=DataCommands,
     help="Data sets: list them, fetch them, verify the files at hand.",
     rich_markup_mode=None,
 )

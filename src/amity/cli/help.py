@@ -21,6 +21,19 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 """Commands in the order of `amity --help`."""
 
+DATA: Mapping[str, tuple[str, ...]] = {"Commands": ("list", "fetch", "verify", "schema")}
+"""Commands of `amity data`."""
+
+FEDERATION: Mapping[str, tuple[str, ...]] = {
+    "See it work": ("try",),
+    "A consortium and its members": ("init", "join", "add", "renew", "remove"),
+    "The two services": ("check", "server", "silo"),
+    "Agree on a run": ("schema", "submit", "contract", "approve"),
+    "While it goes on, and afterwards": ("status", "logs", "stop", "leave", "results", "audit"),
+    "At a silo, with its model": ("verdict", "predict", "export"),
+}
+"""Commands of `amity federation`."""
+
 USUAL: Mapping[str, tuple[str, ...]] = {
     "Data": ("--data", "--label", "--setting", "--clients"),
     "Training": ("--rounds", "--epochs", "--lr", "--model", "--set", "--metric", "--class-weights"),
@@ -51,11 +64,25 @@ def help_all(context: typer.Context, wanted: bool) -> None:
 class CommandGroups(TyperGroup):
     """A group whose help lists its commands by what people do."""
 
+    groups = COMMANDS
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group of commands; what is in none comes last."""
         shown = {name: command for name, command in self.commands.items() if not command.hidden}
         rows = {name: (name, command.get_short_help_str(_LONG)) for name, command in shown.items()}
-        _write(formatter, _grouped(COMMANDS, rows, "More"))
+        _write(formatter, _grouped(self.groups, rows, "More"))
+
+
+class DataCommands(CommandGroups):
+    """The commands about data, each with its whole sentence."""
+
+    groups = DATA
+
+
+class FederationCommands(CommandGroups):
+    """The commands of a federation, in the order in which people need them."""
+
+    groups = FEDERATION
 
 
 class UsualOptions(TyperCommand):

@@ -54,6 +54,9 @@ def _line_of(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         longest = max(Path(str(error.filename)).parts, key=len)
         return f"a file name is too long for this file system ({longest[:20]}...): give a shorter one"
-    # typer carries its own copy of click, whose usage errors know their message
+    # typer carries its own copy of click, whose usage errors know their message and their command
     usage = getattr(error, "format_message", None)
-    return str(usage()) if callable(usage) else None
+    if not callable(usage):
+        return None
+    words, command = str(usage()), getattr(getattr(error, "ctx", None), "command_path", "")
+    return f"{words.rstrip('.')} (see `{command} -h`)" if command else words

@@ -6,8 +6,10 @@ import typer
 
 from amity.cli.federation import check, contracts, members, runs, schema, serving, site_commands, trying
 from amity.cli.flags import with_log_options
+from amity.cli.help import FederationCommands
 
 app = typer.Typer(
+    cls=FederationCommands,
     help="Real federations: a consortium, its members and its runs.",
     rich_markup_mode=None,
 )
@@ -20,7 +22,7 @@ def top(context: typer.Context) -> None:
         print(context.get_help())
 
 
-# One line per file of commands, in the order that `--help` lists them.
+# One line per file of commands; `amity.cli.help` has the order of the help page.
 trying.register(app)
 members.register(app)
 check.register(app)
