@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from amity.federation.stored_silo import StoredSilo
 from amity.private_runs import check_private
 from amity.record import read
 from amity.report.view import view_of
+from amity.report.view_privacy import privacy_of
 from amity.resolve import alone_of
 from amity.testing.federation import batchnorm, fresh_task, plan_of
 from amity.tuning import tune
@@ -142,3 +144,7 @@ def test_the_report_says_what_each_silo_has_spent(tmp_path: Path) -> None:
     assert privacy is not None
     assert privacy["silos"] == read(tmp_path / "run").lines[-1]["epsilon"]
     assert f"{max(privacy['silos'].values()):.2f} (Opacus' accountant" in privacy["words"]
+    assert "and delta 1 / (10 n) at a silo with n training examples" in privacy["words"]
+    other = dataclasses.replace(read(tmp_path / "run"), config={"dp_delta": 1e-5})
+    told = privacy_of(other)
+    assert told is not None and "and delta 1e-05." in told["words"]

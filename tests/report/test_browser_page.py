@@ -170,6 +170,21 @@ def test_a_screen_reader_finds_everything(opened: Opener) -> None:
     assert page.locator("[role=status][aria-live=polite]").count() >= 1
 
 
+def test_what_each_silo_has_spent_stands_in_the_table_of_silos(opened: Opener) -> None:
+    view = a_view()
+    run, names = view["runs"][0], [silo["name"] for silo in view["silos"]]
+    spent = {name: 1 + place / 4 for place, name in enumerate(names[:-1])}  # the last one never took part
+    run["privacy"] = {"silos": spent, "words": "made noisy"}
+    page = opened(view)
+    page.select_option("#course-run", run["name"])
+    assert page.inner_text("#privacy") == f"{run['name']}: made noisy"
+    page.click("#silo-sizes summary")
+    assert page.inner_text("#silo-sizes summary") == "Examples of every silo, and epsilon"
+    heads = page.locator("#silo-table thead th").all_inner_texts()
+    told = column(page, "silo-table", heads.index(f"Epsilon, {run['name']}"))
+    assert [float(text) for text in told] == [round(spent.get(name, 0.0), 2) for name in names]
+
+
 def test_where_scores_cannot_be_compared_nothing_leads(opened: Opener) -> None:
     view = a_view()
     view["why_no_best"] = "These runs were not tested on the same examples"

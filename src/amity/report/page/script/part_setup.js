@@ -153,6 +153,7 @@
       cell: (silo) => amity.number(silo[key], 0),
     });
     const grouped = view.silos.some(({ group }) => group !== null);
+    const spent = view.runs.filter(({ privacy }) => privacy);
     const columns = [
       {
         key: "name",
@@ -165,15 +166,16 @@
       count("train", "To train"),
       ...(view.silos.some(({ val }) => val !== null) ? [count("val", "To choose the round")] : []),
       count("test", "To test"),
-      ...view.runs.filter(({ privacy }) => privacy).map(epsilon),
+      ...spent.map(epsilon),
     ];
+    const title = spent.length ? "Examples of every silo, and epsilon" : "Examples of every silo";
     return el(
       "details",
       { id: "silo-sizes", open: state.open["silo-sizes"] },
-      el("summary", {}, "Examples of every silo"),
+      el("summary", {}, title),
       amity.table({
         id: "silo-table",
-        caption: "Examples of every silo",
+        caption: title,
         columns,
         parts: [{ rows: view.silos }],
         sort: state.sorts.silos,
