@@ -84,6 +84,16 @@ def test_what_goes_on_is_at_the_top_in_words(opened: Opener) -> None:
     assert NAMES[1] in page.inner_text("#log-0 pre")
 
 
+def test_where_no_silo_gives_a_sign_of_life_there_is_no_column_for_it(opened: Opener) -> None:
+    """Silos of a simulation live in its own process; on a phone their scores had no room."""
+    view = a_live_view()
+    assert view["live"] is not None
+    for silo in view["live"]["runs"][0]["silos"]:
+        silo["health"], silo["seen"] = "none", None
+    heads = opened(view).locator("#live-silos-0 thead th").all_inner_texts()
+    assert heads == ["Silo", "State", "Last rounds"]
+
+
 def test_the_live_part_moves_on_and_goes_away(opened: Opener) -> None:
     page = opened(a_live_view(round=2))
     page.click("#log-0 summary")

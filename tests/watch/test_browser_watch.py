@@ -68,6 +68,23 @@ def test_the_page_comes_back_when_the_server_does(browser: Browser, tmp_path: Pa
     page.close()
 
 
+def test_each_run_has_its_own_mean_when_another_comes_before_it(browser: Browser, tmp_path: Path) -> None:
+    """Places of runs change with the view; the live part comes first, with those of the view that is on its way."""
+    record_rounds(later := begin(tmp_path / "both" / "b"), [1, 2])
+    (tmp_path / "both" / "a").mkdir()
+    read = """() => [...document.querySelectorAll("article.run dl")].map(
+        (facts) => facts.innerText.match(/Mean accuracy\\s+(\\S+)/)[1]).join()"""
+    with serving([tmp_path / "both"]) as address, Follower(browser, address.url, patience=5) as page:
+        page.shows("2 of 4")
+        two = page.page.evaluate(read)
+        record_rounds(first := begin(tmp_path / "both" / "a"), [1])
+        # At once, and not only with the next sign of life.
+        page.page.wait_for_function(f"(wanted) => ({read})() === wanted", arg=f"50.0,{two}")
+        assert two != "50.0" and page.problems == []
+    killed(first)
+    killed(later)
+
+
 def test_a_token_is_asked_for_once(browser: Browser, tmp_path: Path) -> None:
     begin(tmp_path / "run")
     with serving([tmp_path / "run"], with_token=True) as address, Follower(browser, address.url) as page:

@@ -27,12 +27,13 @@
   /** Draw what is known: the newest live part, with the newest view that has been fetched. */
   function draw() {
     if (!shown || !live) return;
+    let placed = live; // `live` itself stays as it came: its places are those of the view that is on its way
     if (shown.number !== wanted) {
       // Places in another view may be other runs: those of the fetched one are found by name.
       const places = new Map(shown.view.live.runs.map((run) => [run.name, run.run]));
-      live = { ...live, runs: live.runs.map((run) => ({ ...run, run: places.get(run.name) ?? -1 })) };
+      placed = { ...live, runs: live.runs.map((run) => ({ ...run, run: places.get(run.name) ?? -1 })) };
     }
-    amity.render({ ...shown.view, live });
+    amity.render({ ...shown.view, live: placed });
     document.body.dataset.view = String(shown.number);
   }
 
@@ -69,7 +70,7 @@
     };
     source.addEventListener("over", () => {
       over = true;
-      say("over", "The run that served this page has ended: this is how it stood. It comes back by itself if it is served again.");
+      say("over", "The server of this page has ended: this is how things stood. The page comes back by itself if it is served again.");
     });
     source.onerror = () => {
       if (!over) say("lost", "The connection is lost: this is how it stood. It is tried again all the time.");

@@ -60,7 +60,7 @@
       value: run.round,
       "aria-label": `${run.name}: round ${rounds}`,
     });
-    const mean = view.runs[run.run]?.course.mean.findLast((value) => value !== null);
+    const mean = meanOf(view, run);
     const facts = [
       ["Round", rounds],
       [amity.capital(`mean ${view.score.title}`), mean === undefined ? "\u2013" : amity.score(mean, view)],
@@ -90,6 +90,9 @@
     ]);
   }
 
+  /** Return the newest mean score of a run that has one on record. */
+  const meanOf = (view, run) => view.runs[run.run]?.course.mean.findLast((value) => value !== null);
+
   function silos(view, run, now, place) {
     const columns = [
       {
@@ -99,7 +102,9 @@
         cell: ({ name }) => el("span", { title: name }, amity.shorten(name, 22)),
       },
       { key: "state", title: "State", text: true, cell: (silo) => state(silo, now) },
-      { key: "health", title: "Last sign", text: true, cell: (silo) => heartbeat(silo, now) },
+      ...(run.silos.some((silo) => silo.health !== "none" || silo.seen !== null)
+        ? [{ key: "health", title: "Last sign", text: true, cell: (silo) => heartbeat(silo, now) }]
+        : []), // silos of a simulation live in its own process
       { key: "recent", title: "Last rounds", text: true, cell: (silo) => recent(view, silo) },
     ];
     return amity.table({
@@ -159,5 +164,6 @@
     );
   }
 
-  amity.part({ id: "live", title: "Right now", show, uses: (view) => (view.live ? [view.live] : null) });
+  const uses = (view) => (view.live ? [view.live, view.live.runs.map((run) => meanOf(view, run))] : null);
+  amity.part({ id: "live", title: "Right now", show, uses });
 })(window.amity);
