@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small import batchnorm, linear, mlp, randn, same, silo, task, turn_of
+from small import batchnorm, linear, mlp, own, quadratic, randn, same, silo, task, turn_of
 
 from amity.contract import Model, Solver, Split, Turn
 from amity.federation.plan import federation_of
@@ -113,6 +113,21 @@ def test_a_found_end_is_the_average_of_the_path_on_all_examples() -> None:
     judged = sum(share * model["params"] for share, model in zip(shares, first, strict=True))
     assert end.held_out is not None
     torch.testing.assert_close(end.held_out, on.example_losses({**start, "params": judged}, judge))
+
+
+def test_training_that_runs_away_on_all_examples_is_not_delivered_by_hand() -> None:
+    # F = (w x - y)^2 / 2, w* = 8. Trained on x = 1 alone with a rate of 1/2 the error halves in each epoch; with the
+    # held-out x = 3 the mean curvature is 5, and it is multiplied by 1 - 5/2: it grows by half each time.
+    one = torch.ones(1, 1, dtype=torch.float64)
+    held = Split(3 * one, torch.tensor([24]))
+    at = [own("ash", one, torch.tensor([8]))._replace(val=held)]
+    turn = turn_of(federation_of(at, 1, 0), at, 0, Solver("sgd", 0.5, batch=1000), epochs=1)
+    on = quadratic(1)
+    start = on.init(torch.Generator())
+    for rate, kept in ((0.5, True), (0.1, False)):  # 0.1 is bearable with both
+        end = find_end(on, start, turn._replace(solver=Solver("sgd", rate, batch=1000)), 20)
+        assert end.held_out is not None and abs(end.model["params"].item() - 8) < 0.1
+        assert torch.equal(on.example_losses(end.model, held), end.held_out) is kept  # the model of step 1
 
 
 def test_a_given_length_trains_on_all_examples_and_is_judged_without_those_held_out() -> None:

@@ -7,6 +7,8 @@ How far to go differs from silo to silo, so each finds its own length on example
     2. p_n, how likely the held-out examples are after n epochs: proportional to exp(-N L_n) for classes, where L is the
        cross-entropy, and to L_n^(-N/2) for quantities, where L is the squared error (its variance at its likeliest)
     3. from w_0 again, train on all examples, held-out ones too; the model is  sum of p_n w_n
+       where those it has now learnt from have a larger loss than under any w_n of step 1, training has run away, as it
+       may with a rate that is just bearable without them: then the model is that of step 1
 
 Many held-out examples single out the best length; a few leave a broad average over the path, which is the safer answer
 where nothing better is known. Every w_n continues the one before it, so that their average is a model of the same kind
@@ -66,7 +68,10 @@ def find_end(task: Task, start: Model, turn: Turn, limit: int, role: str = "endi
     found = _Average()
     for loss, model in zip(losses, path(task, start, again, len(losses) - 1, f"{role}/all"), strict=True):
         found.add(model, log_odds(loss, len(judge.y), task.classes))
-    return End(found.model, found.mean_place, task.example_losses(seen, judge))
+    end = found.model
+    if not task.example_losses(end, judge).mean() <= max(losses):  # NaN too: this time training has run away
+        end = seen
+    return End(end, found.mean_place, task.example_losses(seen, judge))
 
 
 def tried_end(task: Task, start: Model, turn: Turn, limit: int, role: str) -> float:
