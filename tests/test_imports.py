@@ -48,7 +48,8 @@ ALLOWED = {
     "abilities": set(),
     "contract": {"abilities", "errors", "silo_data"},
     "small_files": set(),
-    "config": {"errors", "metric", "small_files"},
+    "finite": set(),
+    "config": {"errors", "metric", "small_files", "finite"},
     "free_memory": {"errors"},
     "logs": {"errors"},
     "statistics": {"metric"},
@@ -56,10 +57,10 @@ ALLOWED = {
     "learn": {"contract", "errors", "metric"},
     "methods": {"contract", "errors", "config", "learn"},
     "models": {"contract", "errors", "config"},
-    "federation": {"contract", "errors", "config", "learn", "free_memory", "metric"},
+    "federation": {"contract", "errors", "config", "learn", "free_memory", "metric", "finite"},
     "engines": {"contract", "errors", "config", "learn", "free_memory", "federation", "small_files"},
     "data": {"contract", "errors", "config", "learn", "free_memory", "data/schema"},
-    "data/schema": {"contract", "errors", "small_files"},
+    "data/schema": {"contract", "errors", "small_files", "finite"},
 }
 FORBIDDEN = {
     "methods": {"engines", "federation"} | OUTER,

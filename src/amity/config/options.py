@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from amity.errors import InputError
+from amity.finite import is_finite
 
 _SHOWN = 120  # letters of a wrong value that are told
 
@@ -184,7 +184,7 @@ def _takes_value(cls: type, name: str, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return True
     bounds = fields_of(cls)[name].metadata["bounds"]
-    finite = isinstance(value, int) or math.isfinite(value)
+    finite = isinstance(value, int) and int in _admitted(cls, name) or is_finite(value)
     return finite and all(_TESTS[key](value, bound) for key, bound in bounds.items())
 
 

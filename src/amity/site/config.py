@@ -19,7 +19,6 @@ Paths are relative to the file. Modules are looked for beside the file too.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -30,6 +29,7 @@ from amity.config.options import nearest
 from amity.errors import InputError
 from amity.federation.contract_rules import FACTORY, NAME
 from amity.federation.policy import SiloPolicy, policy_of
+from amity.finite import is_finite
 from amity.small_files import parse_toml, read_small
 
 FILE = "silo.toml"
@@ -138,8 +138,7 @@ class _Reader:
 
     def share(self, key: str) -> float | None:
         value = self._table.get(key)
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        checked = self._checked(key, value, value is None or number and 0 < value < 1, "a number > 0 and < 1")
+        checked = self._checked(key, value, value is None or is_finite(value) and 0 < value < 1, "a number > 0 and < 1")
         return None if checked is None else float(checked)
 
     def count(self, key: str, default: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
@@ -12,6 +11,7 @@ from amity.data.schema.column_schema import ColumnSchema, DatePart, Kind
 from amity.data.schema.dates import ORDERS
 from amity.data.schema.table_schema import VERSION, SchemaJson, TableSchema, check_features
 from amity.errors import several
+from amity.finite import is_finite
 
 
 def schema_of(content: Mapping[str, Any]) -> TableSchema:
@@ -44,9 +44,9 @@ class _Rule(NamedTuple):
 
 
 _RULES = {
-    "centre": _Rule("a finite number", lambda value: _is_number(value)),
-    "scale": _Rule("a number > 0", lambda value: _is_number(value) and value > 0),
-    "fill": _Rule("a finite number", lambda value: _is_number(value)),
+    "centre": _Rule("a finite number", is_finite),
+    "scale": _Rule("a number > 0", lambda value: is_finite(value) and value > 0),
+    "fill": _Rule("a finite number", is_finite),
     "missing": _Rule("true or false", lambda value: isinstance(value, bool)),
     "categories": _Rule("a list of different words", lambda value: _are_words(value)),
     "other": _Rule("true or false", lambda value: isinstance(value, bool)),
@@ -90,10 +90,6 @@ def _column_of(content: Any, place: int, problems: list[str]) -> ColumnSchema | 
             given[key] = float(given[key])
     given.setdefault("fill", given.get("centre", 0.0))
     return ColumnSchema(name, kind, **given)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _are_words(value: Any) -> bool:

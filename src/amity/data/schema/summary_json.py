@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from amity.data.schema.dates import ORDERS
 from amity.data.schema.summary import MOST, VERSION, ColumnSummary, DaysSummary, Summary
 from amity.errors import InputError
+from amity.finite import is_finite
 from amity.small_files import parse_json
 
 LONGEST = 900_000
@@ -91,7 +91,7 @@ def _count(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and is_finite(value)
 
 
 def _flag(value: Any) -> bool:

@@ -5,13 +5,13 @@ All other code takes these types for granted.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from amity.errors import InputError
+from amity.finite import is_finite
 from amity.papers.spec.cells import flat_choices
 from amity.papers.spec.vocabulary import DISPLAY_KEYS, SIZE_KEYS
 
@@ -131,4 +131,4 @@ def _check_entry(shape: _Shape, table: Mapping[str, Any], key: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return is_finite(value)
