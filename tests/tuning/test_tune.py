@@ -241,9 +241,9 @@ def test_pruned_trials_save_rounds_and_are_not_chosen(silos: Silos) -> None:
 
 
 def test_a_trial_that_cannot_run_is_told_and_the_others_go_on(silos: Silos) -> None:
-    tuned = tune(replace(BASE, method="fedavg"), silos, space={"model": Choices(("cnn-appel", "mlr"))})
+    tuned = tune(replace(BASE, method="fedavg"), silos, space={"model": Choices(("cnn-apple", "mlr"))})
     first, second = tuned.trials
-    assert first.state == "failed" and "cnn-appel" in first.words and tuned.best == second
+    assert first.state == "failed" and "cnn-apple needs images" in first.words and tuned.best == second
 
 
 def test_a_score_that_is_undefined_is_no_score() -> None:
