@@ -84,6 +84,7 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(cli_tune, "search_and_show", lambda run, **how: dealt(run))
     monkeypatch.setattr(cli_report, "report", lambda *what: None)
     monkeypatch.setattr(cli_report, "write_pictures", lambda *what: None)
+    monkeypatch.setattr("amity.report.figures.writing.try_folder", lambda folder: None)  # it makes it, here
     monkeypatch.setattr(cli_report, "run_directories", lambda path: [])
     monkeypatch.setattr(cli_data, "_fetch", lambda entries, data_dir: None)
     monkeypatch.setattr(cli_data, "_verify", lambda names, data_dir, labels: None)
