@@ -14,6 +14,7 @@ from cli.commands import Amity, refused, with_tiny, worked
 def test_refusals_are_one_line(amity: Amity, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused(amity("watch", "file"), "watch needs directories, got the file file")
+    refused(amity("watch", "file/run"), "watch needs directories, got 'file/run' (Not a directory)")  # it never will be
     refused(amity("watch", ".", "--port", "70000"), "--port needs a number from 0 to 65535, got 70000")
     refused(amity("watch", ".", "--host", "no such host"), "--host needs an address of this machine")
     with socket.create_server(("127.0.0.1", 0)) as taken:

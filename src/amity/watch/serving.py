@@ -49,7 +49,7 @@ def check_folders(paths: Sequence[Path]) -> None:
     for path in paths:
         try:
             found = not stat.S_ISDIR(os.stat(path).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             found = False
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
