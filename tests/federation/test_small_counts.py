@@ -160,7 +160,7 @@ MEASURING = [name for name in METHODS if measured_keys(build(name))]
 def test_an_ending_hides_no_scores() -> None:
     assert set(MEASURING) == {"fedfomo", "accord"}
     for method in MEASURING:
-        assert measured_keys(with_ending(build(method), 3, 1, "auto", True)) == measured_keys(build(method))
+        assert {*measured_keys(build(method))} <= {*measured_keys(with_ending(build(method), 3, 1, "auto", True))}
 
 
 def scores_sent(plan: Plan, at: Sequence[amity.Silo], engine: Literal["loop", "stacked", "memory"]) -> list[State]:
