@@ -50,6 +50,6 @@ def test_an_option_with_such_a_number_is_refused(amity: Amity, tmp_path: Path) -
     for lines in (f"lr = {LONG}", f"[set]\nsigma = {LONG}"):
         (tmp_path / "run.toml").write_text(f'method = "fedamp"\n{lines}\n')
         refused(amity("run", "--config", "run.toml"), "a whole number has at most 19 digits")
-    for wrong in (lambda: Run("fedamp", lr=LONG), lambda: Run("fedamp", settings={"sigma": LONG})):
+    for options in ({"lr": LONG}, {"settings": {"sigma": LONG}}):
         with pytest.raises(InputError, match="to be a number > 0"):
-            wrong()
+            Run("fedamp", **options)

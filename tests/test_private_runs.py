@@ -94,6 +94,14 @@ def test_models_that_mix_examples_are_refused() -> None:
         )
 
 
+@pytest.mark.parametrize("noise", [1e-320, 1e-200])
+def test_noise_that_is_none_is_refused_before_anything_is_written(noise: float, tmp_path: Path) -> None:
+    run = amity.Run("fedavg", data="synthetic", clients=2, per_silo=20, rounds=1, dp_noise=noise)
+    with pytest.raises(InputError, match="needs noise that hides something"):
+        amity.run(run, out=tmp_path / "run", alone=False)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_silo_alone_needs_no_noise() -> None:
     alone = alone_of(_run(dp_epsilon=2.0, dp_clip=0.5, dp_delta=1e-5))
     assert alone.privacy is None

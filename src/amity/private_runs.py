@@ -12,7 +12,7 @@ from amity.config.run import Run
 from amity.contract import InputError, gradients_of
 from amity.federation.plan import Plan
 from amity.federation.spending import terms_of
-from amity.learn.accounting import require_opacus
+from amity.learn.accounting import Use, epsilon_of, require_opacus
 from amity.learn.task import Task
 
 
@@ -43,7 +43,10 @@ def check_private(run: Run, plan: Plan) -> None:
             "statistics mix examples: choose a model without, mlp or cnn, or use GroupNorm"
         )
     for client in range(plan.fed.clients):
-        terms_of(plan, client)
+        terms = terms_of(plan, client)
+        epsilon_of(
+            [Use(terms.noise, terms.rate, min(1, terms.most))], terms.delta
+        )  # now: it refuses noise that is none
 
 
 def refuse_trials(run: Run, who: str) -> None:

@@ -252,3 +252,17 @@ def test_choices_keep_the_order_of_their_own_class() -> None:
 
     rules = [describe(cls)[0]["rule"] for cls in (One, Other)]
     assert rules == ["one of a, b", "one of b, a"]
+
+
+@pytest.mark.parametrize("name", ["rounds", "checkpoint_every", "evaluate_every", "seed", "lr", "clients"])
+@pytest.mark.parametrize("number", [2**63, -(2**63), 10**400], ids=lambda number: str(number)[:6])
+def test_numbers_that_no_file_has_are_refused(name: str, number: int) -> None:
+    """A configuration is written down, and read again."""
+
+    def make(name: str, value: Any) -> Run:
+        options: dict[str, Any] = {name: value}
+        return Run("fedavg", **options)
+
+    with pytest.raises(InputError, match=f"needs {name} to be a number of at most 19 digits, got -?[0-9]"):
+        make(name, number)
+    make("checkpoint_every", 2**63 - 1)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from amity.errors import InputError
-from amity.finite import is_finite
+from amity.small_files import LARGEST
 
 _SHOWN = 120  # letters of a wrong value that are told
 
@@ -184,7 +185,7 @@ def _takes_value(cls: type, name: str, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return True
     bounds = fields_of(cls)[name].metadata["bounds"]
-    finite = isinstance(value, int) and int in _admitted(cls, name) or is_finite(value)
+    finite = abs(value) <= LARGEST if isinstance(value, int) else math.isfinite(value)  # larger ones cannot be read
     return finite and all(_TESTS[key](value, bound) for key, bound in bounds.items())
 
 
@@ -223,7 +224,9 @@ def _is_text(value: str) -> bool:
 
 def _refusal(cls: type, name: str, value: Any) -> InputError:
     default = fields_of(cls)[name].default
-    rule = f"{_called(cls)} needs {name} to be {_rule(cls, name)}"
+    endless = isinstance(value, int) and abs(value) > LARGEST
+    kind = f"a number of at most {len(str(LARGEST))} digits" if endless else _rule(cls, name)
+    rule = f"{_called(cls)} needs {name} to be {kind}"
     got = repr(value)
     got = got if len(got) <= _SHOWN else f"{got[:_SHOWN]}..."
     return InputError(f"{rule}, got {got}: try {name}={default} (the default)")
