@@ -73,7 +73,7 @@ def test_a_number_is_admitted_exactly_within_its_range(value: float) -> None:
         assert "rate" in text and "> 0 and <= 1" in text and repr(value) in text
 
 
-@given(st.integers())
+@given(st.integers(1 - 2**63, 2**63 - 1))
 def test_a_whole_number_or_a_word(value: int) -> None:
     if value >= 1:
         assert Sample(count=value).count == value
