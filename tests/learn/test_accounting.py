@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -58,3 +60,14 @@ def test_an_epsilon_that_is_next_to_nothing_is_refused_at_once() -> None:
 def test_noise_whose_square_is_nothing_is_refused_in_one_line() -> None:
     with pytest.raises(InputError, match="needs noise that hides something, got dp_noise"):
         epsilon_of([Use(1e-320, 0.1, 10)], 1e-5)
+
+
+@pytest.mark.slow  # a process of its own loads torch and Opacus
+def test_opacus_says_nothing_of_ours() -> None:
+    """It gives the root logger a handler when it is imported: an error would then be said twice."""
+    program = (
+        "import logging; from amity.learn.accounting import Use, epsilon_of; epsilon_of([Use(1.0, 0.1, 1)], 1e-5)\n"
+        "print(logging.getLogger().handlers)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
 import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -42,8 +43,20 @@ def require_opacus() -> None:
         raise InputError("differential privacy needs opacus, it is not installed: pip install 'amity[privacy]'")
 
 
+@functools.cache
+def _load_opacus() -> None:
+    """Import Opacus, and take away the handler that it gives the root logger: it would say every error twice."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    import opacus  # noqa: F401
+
+    for handler in [one for one in root.handlers if one not in before]:
+        root.removeHandler(handler)
+
+
 def epsilon_of(uses: Iterable[Use], delta: float) -> float:
     """The epsilon of these uses together, for a delta."""
+    _load_opacus()
     from opacus.accountants.analysis.rdp import get_privacy_spent
 
     total: NDArray[np.float64] = np.zeros(len(_orders()))
@@ -61,6 +74,7 @@ def epsilon_of(uses: Iterable[Use], delta: float) -> float:
 @functools.lru_cache(maxsize=1024)
 def noise_for(epsilon: float, delta: float, rate: float, steps: int) -> float:
     """The noise with which so many steps come to at most this epsilon."""
+    _load_opacus()
     from opacus.accountants.utils import get_noise_multiplier
 
     try:
@@ -87,6 +101,7 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int) -> float:
 @functools.lru_cache(maxsize=1024)
 def _one_step(noise: float, rate: float) -> NDArray[np.float64]:
     """The Renyi divergence of one step at each order."""
+    _load_opacus()
     from opacus.accountants.analysis.rdp import compute_rdp
 
     try:
@@ -100,6 +115,7 @@ def _one_step(noise: float, rate: float) -> NDArray[np.float64]:
 @functools.cache
 def _orders() -> list[Any]:
     """The orders that Opacus' accountant looks at."""
+    _load_opacus()
     from opacus.accountants import RDPAccountant
 
     return list(RDPAccountant.DEFAULT_ALPHAS)
