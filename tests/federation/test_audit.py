@@ -127,7 +127,7 @@ def test_whatever_is_done_to_lines_is_found(change: Change, tmp_path_factory: py
 def test_problems_are_told_by_line(tmp_path: Path) -> None:
     path = filled(tmp_path)
     lines = lines_of(path)
-    path.write_bytes(b"".join(lines).replace(b"4002", b"4003"))
+    path.write_bytes(b"".join(lines).replace(b'"bytes":4002', b'"bytes":4003'))
     assert said(path) == ["3: it was changed: its hash is not that of its content"]
     path.write_bytes(b"".join(lines[:2] + lines[3:]))
     assert said(path) == ["3: its number is 4, after 2", "3: it does not follow the line before"]

@@ -8,12 +8,13 @@ import stat
 import sys
 import threading
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from record.rounds_by_hand import CONFIG, FACTS, SILOS, add_round, events_of, models, record_rounds, saved_at, whole
 
 from amity.errors import DamagedFile
-from amity.federation.events import Event
+from amity.federation.events import Event, What
 from amity.record import Recorder, read
 from amity.record.checksums import read_sums, sum_of, sums_text
 from amity.record.events import EventLog, read_events
@@ -195,7 +196,24 @@ def test_threads_may_report_at_once(tmp_path: Path) -> None:
         assert [event.round for event in events if event.silo == f"silo-{number}"] == list(range(100))
 
 
-@pytest.mark.parametrize("line", [b"[]", b"{}", b'{"what":"run","round":"1","time":1.0}', b"\xff", b"", b"[" * 100_000])
+TRAINED = b'{"what":"trained","round":1,"time":1.0}'
+
+
+def test_each_kind_of_event_is_read(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_bytes(
+        b"".join(TRAINED.replace(b"trained", w.encode()) + b"\n" for w in get_args(What))
+    )
+    assert [event.what for event in read_events(tmp_path / "events.jsonl", whole=True)] == [*get_args(What)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"[]", b"{}", b'{"what":"run","round":"1","time":1.0}', b"\xff", b"", b"[" * 100_000),
+        TRAINED.replace(b"trained", b"traiNed"),  # a flipped bit
+    ],
+    ids=lambda line: line[:20].decode("latin-1"),
+)
 def test_a_line_that_is_no_event_is_refused(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "events.jsonl").write_bytes(b'{"what":"ended","round":0,"time":1.0}\n' + line + b"\n")
     with pytest.raises(DamagedFile, match=r"events.jsonl line 2 is (no event|not valid JSON)"):

@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 from amity.errors import DamagedFile
 from amity.federation.events import Event, What
@@ -132,7 +132,7 @@ def read_events(path: Path, *, whole: bool) -> list[Event]:
 def event_of(raw: bytes, where: Path) -> Event:
     """Return the event that a whole line holds; `where` names it in errors."""
     line = parse_json(where, raw)
-    if not is_event(line):
+    if not is_event(line) or line["what"] not in get_args(What):
         raise DamagedFile(f"{where} is no event: the run's events cannot be read")
     known: EventLine = line
     return Event(
