@@ -17,6 +17,7 @@ from amity.data.schema.summary_json import summary_of, summary_text
 from amity.errors import InputError
 from amity.federation.presence import beat_of, greeting_of, service_of
 from amity.finite import is_finite
+from amity.methods import build
 
 LONG = 10**400  # JSON and TOML know it, and float() does not
 
@@ -50,6 +51,7 @@ def test_an_option_with_such_a_number_is_refused(amity: Amity, tmp_path: Path) -
     for lines in (f"lr = {LONG}", f"[set]\nsigma = {LONG}"):
         (tmp_path / "run.toml").write_text(f'method = "fedamp"\n{lines}\n')
         refused(amity("run", "--config", "run.toml"), "a whole number has at most 19 digits")
-    for options in ({"lr": LONG}, {"settings": {"sigma": LONG}}):
-        with pytest.raises(InputError, match="a number of at most 19 digits"):
-            Run("fedamp", **options)
+    with pytest.raises(InputError, match="a number of at most 19 digits"):
+        Run("fedamp", lr=LONG)
+    with pytest.raises(InputError, match="a number of at most 19 digits"):
+        build("fedamp", {"sigma": LONG})
