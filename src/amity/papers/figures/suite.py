@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 100.0  # percent: colours end there, on either side of training alone
+THOUSAND = 1000.0  # percent: from here on shares are told in thousands
 
 
 def suite_map(view: View) -> Figure | None:
@@ -38,7 +39,9 @@ def suite_map(view: View) -> Figure | None:
     for (down, across), share in np.ndenumerate(shares):
         if math.isfinite(share):
             ink = "white" if abs(share) > 0.65 * SHOWN else INK
-            axes.text(across, down, f"{share:.0f}", ha="center", va="center", fontsize=style.SMALL - 1, color=ink)
+            said = f"{share:.0f}" if abs(share) < THOUSAND else f"{share / THOUSAND:.0f}k"
+            size = style.SMALL - (1 if len(said) < 4 else 2)  # four letters are as wide as a square of many
+            axes.text(across, down, said, ha="center", va="center", fontsize=size, color=ink)
     axes.set_xticks(range(len(rows)), [view.row_label(row) for row in rows], rotation=60, ha="right")
     axes.set_yticks(range(len(names)), names)
     axes.tick_params(length=0)
