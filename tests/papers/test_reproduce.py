@@ -42,6 +42,22 @@ def test_the_rate_with_the_better_validation_score_is_used(root: Path, tmp_path:
     assert final.content["resolved"]["val_fraction"] == 0
 
 
+def test_where_less_is_better_the_rate_with_the_smaller_error_is_used(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    for name in ("north", "south"):
+        rows = "".join(f"{i / 7},{i / 3 - 2}\n" for i in range(40))
+        (tmp_path / "own" / f"{name}.csv").write_text(f"dose,target\n{rows}")
+    data = f'data = "folder:{tmp_path / "own"}"\nmetric = "rmse"'
+    text = SMALL.replace('data = "digits"\nsetting = "practical"\nclients = 5', data).replace(
+        "[rows.scaffold]", "[rows.fedavg]"
+    )
+    (root / "us" / "small.toml").write_text(text)
+    experiment = spec.read("us/small", root)
+    reproduce.Runner(tmp_path / "out").run_missing(spec.only(experiment, ["fedavg"], ["a"]), "cpu")
+    results = reproduce.recorded(experiment, "cpu", tmp_path / "out")
+    assert results.chosen == {("fedavg", "a"): (0.05, ())}  # a rate of 1e-7 learns nothing
+
+
 def test_a_value_that_diverges_after_its_trial_gives_way_to_the_next(root: Path, tmp_path: Path) -> None:
     """A rate of 100 is ahead after a round, as 1e-7 learns nothing; in ten rounds SCAFFOLD's sums overflow."""
     (root / "us" / "small.toml").write_text(DIVERGES)

@@ -80,7 +80,7 @@ def _chosen(cell: Cell, folder: Path) -> Chosen[Any] | None:
     trials = [(value, trial) for value, trial in found if trial is not None]
     if len(trials) < len(found):
         return None
-    return choose(trials, lambda value: _recorded_seeds(cell, value, folder))
+    return choose(trials, lambda value: _recorded_seeds(cell, value, folder), trials[0][1].metric)
 
 
 class Runner:
