@@ -49,7 +49,8 @@ def struck(trial: Trial, *each: Strike, **terms: object) -> None:
     strikes.check_as_if_nothing_happened(trial, run, status)
     told = [event["words"] for event in strikes.events(run) if event["what"] == "note"]
     again = [words for words in told if words.startswith("the run goes on after round ")]
-    rounds = {f"round {number - 1}" for number, _ in enumerate(each, STRUCK)}
+    # A strike that comes when the silo's answer is already there does not undo the round.
+    rounds = {f"round {number - late}" for number, _ in enumerate(each, STRUCK) for late in (0, 1)}
     assert len(again) == status["jobs"] - 1 and all(any(one in words for one in rounds) for words in again)
 
 
