@@ -185,8 +185,8 @@ def test_baselines_of_local_training_hold_no_code_of_the_engine() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    # What reads names and complains.
-    assert set(done.stdout.split()) == {"amity.config", "amity.config.options", "amity.errors"}
+    # What reads names, knows which numbers can be read, and complains.
+    assert set(done.stdout.split()) == {"amity.config", "amity.config.options", "amity.errors", "amity.small_files"}
 
 
 def test_useful_operations_are_those_of_the_layers() -> None:
