@@ -70,6 +70,7 @@ VOTES = [
     ([1.0, 1.0, -31.0], True),  # to the third one it makes a difference: 1 + 1 - 10
     ([1.0] * 11 + [-1e30], False),  # but there is no more than that to it: 11 - 10
     ([-1.0] * 11 + [1e30], True),
+    ([0.0, 0.0, 0.0, -1.0, -2.0], True),  # most hold nothing out, or too little to tell: the others decide
 ]
 
 

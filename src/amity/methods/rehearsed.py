@@ -7,7 +7,8 @@
                  and from h(w):   L_i(w), L_i(h)   minus the log-likelihood of its held-out examples under the model
                  that the ending makes of either without these examples (`learn/ending.py`, steps 1 and 2)
     round K + 1  all begin from h(w) in place of w
-                 if  sum_i d_i min(1, c / |d_i|) < 0,   d_i = L_i(h) - L_i(w),   c = ten times the median of |d_i|
+                 if  sum_i d_i min(1, c / |d_i|) < 0,   d_i = L_i(h) - L_i(w),   c = ten times the median of |d_i|,
+                 over the silos that say something
 
 A common model that has come far may be so sure of the examples that it has seen that there is little left to learn from
 them, although it is the better model *before* anybody goes on. Drawn back half-way it keeps what it has found, and can
@@ -80,7 +81,8 @@ class Rehearsed(Ended):
         back = server[_BACK]
         if round == self.rounds:
             said = uploads[SAID].double().cpu()
-            back = torch.tensor(worse(said[:, 0] - said[:, 1], MEDIANS))
+            gains = said[:, 0] - said[:, 1]
+            back = torch.tensor(worse(gains[gains != 0], MEDIANS))  # who says nothing is no middle silo either
         return {**super().aggregate(_without(server), who, _without(uploads), round), _BACK: back}
 
     def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
