@@ -47,7 +47,7 @@ ALLOWED = {
     "silo_data": set(),
     "abilities": set(),
     "contract": {"abilities", "errors", "silo_data"},
-    "small_files": set(),
+    "small_files": {"finite"},
     "finite": set(),
     "config": {"errors", "metric", "small_files", "finite"},
     "free_memory": {"errors"},

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amity.small_files import LARGEST, parse_json, parse_toml
+from amity.finite import LARGEST
+from amity.small_files import parse_json, parse_toml
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-LARGEST, LARGEST) | st.floats(allow_nan=False) | st.text(),

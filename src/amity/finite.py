@@ -7,6 +7,11 @@ from __future__ import annotations
 
 import sys
 
+LARGEST = 2**63 - 1
+"""The largest whole number in a text or a message."""
+
+TOO_LARGE = f"a whole number has at most {len(str(LARGEST))} digits"
+
 
 def is_finite(value: object) -> bool:
     """Return whether a value is a number, not true or false, and one that a float can hold."""

@@ -12,15 +12,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from amity.finite import LARGEST, TOO_LARGE
+
 MOST = 16 << 20
 """Bytes that options, schemas, kits and the like may have. A device or a pipe may have no end."""
-
-LARGEST = 2**63 - 1
-"""The largest whole number in a text."""
-
-DIGITS = len(str(-LARGEST))
-
-_TOO_LARGE = f"a whole number has at most {DIGITS - 1} digits"
 
 
 def read_small(path: str | Path) -> bytes:
@@ -45,8 +40,8 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > DIGITS or abs(number := int(digits)) > LARGEST:
-        raise ValueError(_TOO_LARGE)
+    if len(digits) > len(str(-LARGEST)) or abs(number := int(digits)) > LARGEST:
+        raise ValueError(TOO_LARGE)
     return number
 
 
@@ -57,4 +52,4 @@ def _check(value: Any) -> None:
         for one in value:
             _check(one)
     elif isinstance(value, int) and abs(value) > LARGEST:
-        raise ValueError(_TOO_LARGE)
+        raise ValueError(TOO_LARGE)

@@ -186,7 +186,7 @@ def test_baselines_of_local_training_hold_no_code_of_the_engine() -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     # What reads names, knows which numbers can be read, and complains.
-    assert set(done.stdout.split()) == {"amity.config", "amity.config.options", "amity.errors", "amity.small_files"}
+    assert set(done.stdout.split()) == {"amity.config", "amity.config.options", "amity.errors", "amity.finite"}
 
 
 def test_useful_operations_are_those_of_the_layers() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from amity.errors import InputError
-from amity.small_files import LARGEST
+from amity.finite import LARGEST
 
 _SHOWN = 120  # letters of a wrong value that are told
 

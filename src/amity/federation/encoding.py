@@ -35,7 +35,7 @@ from amity.federation.messages import (
     Train,
     Upload,
 )
-from amity.federation.strict_json import LARGEST_INTEGER
+from amity.finite import LARGEST, TOO_LARGE
 
 KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(Answer))}
 
@@ -200,8 +200,8 @@ def _checked(kind: type[Any], header: dict[str, Any], tensors: State, held: Look
     if (fields.get("verdict") or "accepted") not in VERDICTS or fields["round"] < 0 or fields["silo"] < 0:
         raise ValueError("a number or a word is out of range")
     numbers = [*fields.values(), *(fields["metrics"].values() if kind is Measured else ())]
-    if any(isinstance(number, int) and abs(number) > LARGEST_INTEGER for number in numbers):
-        raise ValueError("a whole number has at most 19 digits")
+    if any(isinstance(number, int) and abs(number) > LARGEST for number in numbers):
+        raise ValueError(TOO_LARGE)
     if kind is Measured and not all(type(number) in (int, float) for number in fields["metrics"].values()):
         raise ValueError("metrics are numbers")
     if kind is Upload and not 0 <= fields["seconds"] <= LONGEST_TURN:

@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from amity.finite import LARGEST, TOO_LARGE
+
 DEEPEST = 8  # tables and lists inside each other
-LARGEST_INTEGER = 2**63 - 1
 
 
 def canonical(value: Any) -> str:
@@ -55,8 +56,8 @@ def check(value: Any, depth: int = 0) -> None:
         if not math.isfinite(value):
             raise ValueError("numbers are finite")
     elif isinstance(value, int):
-        if abs(value) > LARGEST_INTEGER:
-            raise ValueError("a whole number has at most 19 digits")
+        if abs(value) > LARGEST:
+            raise ValueError(TOO_LARGE)
     elif value is not None:
         raise ValueError(f"{type(value).__name__} has no place in JSON")
 

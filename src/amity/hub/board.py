@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from amity.errors import InputError
+from amity.federation.presence import LATEST
 from amity.hub.room import no_room
 from amity.record.files import load_json, replace, to_json
 
 FILE = "status.json"
-
-LATEST = 1e12
-"""Seconds since 1970 that a silo's clock may show: what is larger is no time."""
 
 EVERY = 5.0
 """Seconds after which the board is written anew, though nothing has changed."""

@@ -48,7 +48,7 @@ def check_shape(content: Mapping[str, Any], name: str) -> None:
         _check_options(shape, table, where)
     for row, values in content.get("paper_values", {}).items():
         for column, value in values.items():
-            right = isinstance(value, str) or _is_number(value)
+            right = isinstance(value, str) or is_finite(value)
             shape.require(right, f"paper_values.{row}.{column} to be a number or text", value)
     _check_listed(shape, content)
 
@@ -124,11 +124,7 @@ def _check_entry(shape: _Shape, table: Mapping[str, Any], key: str) -> None:
     for word in ("rows", "columns", "above", "below", "without"):
         shape.texts(table.get(word, []), f"{word} in [[{key}]]")
     for word in ("within", "p"):
-        shape.require(_is_number(table.get(word, 0)), f"{word} in [[{key}]] to be a number", table.get(word))
+        shape.require(is_finite(table.get(word, 0)), f"{word} in [[{key}]] to be a number", table.get(word))
     file = table.get("name", "it")
     plain = re.fullmatch(r"\w[\w.-]*", file) is not None
     shape.require(plain, f"name in [[{key}]] to be a plain file name, of letters, digits, ., - and _", file)
-
-
-def _is_number(value: Any) -> bool:
-    return is_finite(value)
