@@ -15,9 +15,9 @@ from small import randn
 import amity
 from amity.advising.answer import join_of, reason_of
 from amity.advising.expected import at_silo, over_silos, score_at
-from amity.advising.folds import PARTS, parts_of, without
 from amity.advising.probe import Said, candidates
 from amity.contract import Split
+from amity.left_out import PARTS, parts_of, without
 from amity.worth.consortium import Counts
 from amity.worth.paired import UNKNOWN, Difference
 

@@ -76,7 +76,7 @@ def test_test_labels_have_no_part_in_it(silos: Silos) -> None:
 
 
 def test_trials_have_the_runs_own_training_and_validation_data_and_no_test_data(silos: Silos) -> None:
-    run, hidden = for_trials(replace(BASE, per_silo=30), silos)
+    run, hidden = for_trials(replace(BASE, per_silo=30), silos, False)
     assert run.val_fraction == 0.15
     as_run = silos.at_most(30, 0).with_validation(0.15, 0)
     for seen, own, whole in zip(hidden.silos, as_run.silos, silos.silos, strict=True):
@@ -177,7 +177,7 @@ def test_a_model_that_a_process_cannot_find_is_refused_and_not_taken_for_a_want_
 
 def test_trials_tell_all_of_themselves(silos: Silos) -> None:
     """What a silo may tell others has no part in a search on one machine."""
-    run, _ = for_trials(replace(BASE, min_count=30), silos)
+    run, _ = for_trials(replace(BASE, min_count=30), silos, False)
     assert run.min_count == 1
     with pytest.raises(InputError, match="min_count cannot be searched"):
         parse_space(["min_count=1,5"], BASE)
@@ -305,3 +305,51 @@ def test_seeds_of_any_size_are_taken() -> None:
     """Also where the sampler's own must be small."""
     for seed in (4295, 2**32, 2**63):
         assert len(Study(None, SPACE, seed, []).next()) == TOGETHER
+
+
+ENDED = replace(BASE, method="fedavg", ending=2)
+"""A run after which every silo goes on alone."""
+
+
+def test_trials_with_an_ending_are_judged_by_what_silos_deliver_after_it(silos: Silos) -> None:
+    """Not by what they had before: an ending that spoils every model decides, and so does one that mends it."""
+    tuned = tune(ENDED, silos, space={"ending": Choices((1, 30)), "lr": Choices((0.01,))})
+    run, hidden = for_trials(ENDED, silos, True)
+    for trial in tuned.trials:
+        there = run_one(replace(run, ending=trial.values["ending"], lr=0.01), hidden)
+        assert trial.validation == there.summary["delivered"] == there.lines[-1]["mean"]
+        assert there.lines[-1].get("ending") and list(trial.steps) == [1, 2, 3, 4]
+    assert tuned.best.validation == max(trial.validation for trial in tuned.trials)
+
+
+def test_what_judges_an_ending_is_seen_by_no_part_of_it(silos: Silos) -> None:
+    run, hidden = for_trials(replace(ENDED, per_silo=30), silos, True)
+    for seen, own in zip(hidden.silos, silos.at_most(30, 0).silos, strict=True):
+        known = {tuple(x.flatten().tolist()) for x in seen.train.x}
+        judged = {tuple(x.flatten().tolist()) for x in seen.test.x}
+        whole = {tuple(x.flatten().tolist()) for x in own.train.x}
+        assert judged and not known & judged and known | judged == whole and seen.val is None
+    assert run.val_fraction == ENDED.val_fraction
+
+
+def test_nothing_is_given_up_on_the_way_to_an_ending(silos: Silos) -> None:
+    """The first rates are the best before an ending; those that are behind come to their end all the same."""
+    rates = Choices((0.1, 0.05, 0.08, 0.06, 1e-6, 1e-7, 1e-5, 2e-6))
+    states = {run.ending: {t.state for t in tune(run, silos, space={"lr": rates}).trials} for run in (BASE, ENDED)}
+    assert "pruned" in states["default"] and states[2] == {"done"}
+
+
+def test_a_silo_too_small_to_leave_something_out_is_named(silos: Silos) -> None:
+    with pytest.raises(InputError, match="tune needs at least 4 training examples .* fewer at 'silo-00'"):
+        tune(replace(ENDED, per_silo=3), silos, space={"lr": Choices((0.01,))})
+
+
+def test_a_search_before_an_ending_is_not_mixed_with_one_after_it(silos: Silos, tmp_path: Path) -> None:
+    """As a search of an earlier version may lie there."""
+    space = {"lr": Choices((0.01,))}
+    tune(ENDED, silos, space=space, out=tmp_path)
+    asked = json.loads((tmp_path / "tune.json").read_text())
+    del asked["judged"]
+    (tmp_path / "tune.json").write_text(json.dumps(asked))
+    with pytest.raises(InputError, match="holds another search, with judged = None, got 'after their ending'"):
+        tune(ENDED, silos, space=space, out=tmp_path)

@@ -8,7 +8,6 @@
 A short probe trains every silo alone, with FedAvg and with Accord, on a part of the training data, and judges by the
 part that was left out. Test data are taken away first, so that nothing can depend on them.
 
-    folds.py       silos whose test data are a part of their training data
     probe.py       the runs of a probe, and what each model says about the examples that were left out
     expected.py    differences of silos, and of all silos together, with intervals
     looking.py     what there is to see without training anything: sizes, classes, how labels differ

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from amity.advising.answer import Advice, Expected, join_of, proposed, reason_of
 from amity.advising.expected import at_silo, over_silos, score_at, score_of
-from amity.advising.folds import PARTS, check_sizes
 from amity.advising.looking import looked
 from amity.advising.probe import TOGETHER, Outcomes, Tell, candidates, folds_of, probed
 from amity.config.references import ALONE
 from amity.config.run import Run
 from amity.data import Silos
 from amity.errors import InputError
+from amity.left_out import PARTS, check_sizes
 from amity.prepare import prepare, silos_of
 from amity.private_runs import refuse_trials
 from amity.resolve import Builds
@@ -54,7 +54,7 @@ def advise(
     own = (silos_of(run, data_dir) if silos is None else silos).at_most(run.per_silo, run.seed)
     if len(own.silos) < 2:
         raise InputError(f"advise needs at least 2 silos, {own.data} has {len(own.silos)}: there is nobody to join")
-    check_sizes(own)
+    check_sizes(own, "advise")
     for one in candidates(short):
         prepare(one, own, model=model)  # what is wrong with the run is said before anything is trained
     found, done = probed(short, own, folds or folds_of(own), budget, model, tell)

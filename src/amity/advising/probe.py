@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amity.advising.folds import PARTS, without
 from amity.api import Job, run_each
 from amity.config.references import ALONE
 from amity.config.run import Run
 from amity.data import Silos
+from amity.left_out import PARTS, without
 from amity.metric import METRICS
 from amity.resolve import Builds, alone_of
 from amity.worth.paired import Array

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from amity.config.options import names_of
 from amity.config.run import Run
@@ -24,6 +24,8 @@ ASKED = "tune.json"
 TRIALS_FILE = "trials.csv"
 BEST = "best.toml"
 
+AFTER_ENDING = "after their ending"
+
 NEUTRAL = names_of(Run, lambda role: role.neutral)
 
 
@@ -35,17 +37,21 @@ class AskedFile(TypedDict):
     seeds: list[int]
     trial_rounds: int
     data: list[str]  # hashes of the silos that trials see, one per seed
+    judged: NotRequired[str]  # by which models, where these are not those of the best round
 
 
-def asked_of(run: Run, space: Space, bases: Sequence[Run], rounds: int, hidden: Mapping[int, Silos]) -> AskedFile:
+def asked_of(
+    run: Run, space: Space, bases: Sequence[Run], rounds: int, hidden: Mapping[int, Silos], after_ending: bool
+) -> AskedFile:
     table = {key: value for key, value in run.table().items() if key not in NEUTRAL}
-    return {
+    asked: AskedFile = {
         "run": table,
         "space": {name: _listed(dimension) for name, dimension in space.items()},
         "seeds": [base.seed for base in bases],
         "trial_rounds": rounds,
         "data": [hidden[base.seed].sha256 for base in bases],
     }
+    return {**asked, "judged": AFTER_ENDING} if after_ending else asked
 
 
 def _listed(dimension: Range | Choices) -> list[Any]:

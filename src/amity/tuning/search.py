@@ -23,7 +23,7 @@ from amity.private_runs import refuse_trials
 from amity.resolve import Builds, resolve
 from amity.trials import choose, command_of
 from amity.tuning.asked import asked_of, check_asked, search_directory, write_found
-from amity.tuning.hidden import for_trials
+from amity.tuning.hidden import for_trials, judged_after_ending
 from amity.tuning.space import Choices, Space, check_dimension, default_space, with_values
 from amity.tuning.study import TOGETHER, Study, first_trials, stored_in
 from amity.tuning.trial import Task, Trial
@@ -89,15 +89,16 @@ def tune(
         )
     for name, dimension in wanted.items():
         check_dimension(run, name, dimension)
-    bases, hidden = _made_ready(run, silos, seeds, model, data_dir)
+    after_ending = judged_after_ending(run, wanted)
+    bases, hidden = _made_ready(run, silos, seeds, after_ending, model, data_dir)
     metric = main_metric(run.metric, hidden[bases[0].seed].classes)
     defaults = _defaults(bases[0], hidden[bases[0].seed], model)
     with search_directory(out) as place, stored_in(place / STUDY):
-        check_asked(place, asked_of(run, wanted, bases, short, hidden))
+        check_asked(place, asked_of(run, wanted, bases, short, hidden, after_ending))
         study = Study(place / STUDY, wanted, run.seed, first_trials(wanted, defaults), metric)
         most = trials if (combinations := _combinations(wanted)) is None else min(trials, combinations)
         with closing(study), workers_of(min(workers, TOGETHER), hidden, model) as hands:
-            search = _Search(study, hands, bases, short, place, metric, heard, ended)
+            search = _Search(study, hands, bases, short, place, metric, after_ending, heard, ended)
             search.run(most, time.monotonic() + timeout)
             best, passed_over = search.choose()
             found = with_values(replace(run, val_fraction=bases[0].val_fraction), best.values)
@@ -132,11 +133,13 @@ class _Search:
         rounds: int,
         place: Path,
         metric: Metric,
+        after_ending: bool,
         heard: Heard,
         ended: Ended,
     ) -> None:
         self._study, self._workers, self._bases, self._rounds = study, workers, bases, rounds
         self._place, self._metric, self._heard, self._ended = place, metric, heard, ended
+        self._after_ending = after_ending
 
     def run(self, most: int, until: float) -> None:
         """Run trials until there are so many, or the time is over."""
@@ -183,7 +186,9 @@ class _Search:
 
     def _task(self, number: int, values: Mapping[str, Any], rounds: int) -> Task:
         runs = [replace(with_values(base, values), rounds=rounds) for base in self._bases]
-        return Task(number, values, runs, self._under_way(number), self._study.earlier(), self._metric)
+        # What is behind before an ending may be ahead after it: nothing is given up on the way to one.
+        earlier = [] if self._after_ending else self._study.earlier()
+        return Task(number, values, runs, self._under_way(number), earlier, self._metric, self._after_ending)
 
     def _under_way(self, number: int) -> Path:
         return self._place / UNDER_WAY / f"{number:04d}"
@@ -202,14 +207,19 @@ def _nothing(trials: Sequence[Trial]) -> str:
 
 
 def _made_ready(
-    run: Run, silos: Silos | None, seeds: Iterable[int] | None, model: Builds | None, data_dir: str | None
+    run: Run,
+    silos: Silos | None,
+    seeds: Iterable[int] | None,
+    after_ending: bool,
+    model: Builds | None,
+    data_dir: str | None,
 ) -> tuple[list[Run], dict[int, Silos]]:
     """Return the run of each seed, and the silos that its trials see."""
     bases, hidden = [], {}
     for seed in [run.seed] if seeds is None else checked_seeds(seeds):
         one = replace(run, seed=seed)
         own = silos_of(one, data_dir) if silos is None else silos
-        base, hidden[seed] = for_trials(one, own)
+        base, hidden[seed] = for_trials(one, own, after_ending)
         prepare(base, hidden[seed], model=model)  # what is wrong with all trials is said before the first
         bases.append(base)
     return bases, hidden

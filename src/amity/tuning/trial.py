@@ -51,6 +51,7 @@ class Task(NamedTuple):
     place: Path  # for their directories
     earlier: Sequence[Mapping[int, float]]  # the steps of trials that came to their end; empty: nothing is pruned
     metric: Metric = ACCURACY  # that scores are of
+    after_ending: bool = False  # whether the model that is delivered after an ending is judged, and no other
 
 
 class _Over(Exception):
@@ -72,8 +73,9 @@ def run_trial(
     try:
         for run in task.runs:
             seen = _Seen(task.place / f"seed-{run.seed}", scores.see)
-            seen.rest(run_in(seen.place, run, silos[run.seed], seen.watch, lambda text: None, model).lines)
-            scores.next_seed(run)
+            record = run_in(seen.place, run, silos[run.seed], seen.watch, lambda text: None, model)
+            seen.rest(record.lines)
+            scores.next_seed(run, record.results["delivered"])
     except _Over as over:
         state, words = over.state, over.words
     except AmityError as error:
@@ -94,6 +96,7 @@ class _Scores:
         self.steps: dict[int, float] = {}
         self._heard = heard
         self._metric = task.metric
+        self._after_ending = task.after_ending
         self._pruner = Pruner(task.earlier, task.metric)
         self._bests: list[float] = []  # of the seeds that are done
         self._best = math.nan  # of this seed so far
@@ -103,7 +106,8 @@ class _Scores:
         """Take one round."""
         if any(DIVERGES in warning for warning in line["warnings"]):
             raise _Over("diverged", f"diverged in round {line['round']}")
-        if (score := line.get("val")) is None:
+        score = line["mean"] if self._after_ending else line.get("val")
+        if score is None:
             return
         self._best = score if math.isnan(self._best) else self._metric.best([self._best, score])
         step = self._before + line["round"]
@@ -112,11 +116,15 @@ class _Scores:
         if self._pruner.ends(step, self.steps[step]):
             raise _Over("pruned")
 
-    def next_seed(self, run: Run) -> None:
-        """Close a seed: the best of its rounds counts, for that is the one whose models a run delivers."""
-        self._bests.append(self._best)
+    def next_seed(self, run: Run, delivered: float | None) -> None:
+        """Close a seed: what it delivers counts, which is its best round on validation data where nothing comes after.
+
+        `delivered`: its score on the examples in place of test data.
+        """
+        after = math.nan if delivered is None else delivered
+        self._bests.append(after if self._after_ending else self._best)
         self._best = math.nan
-        self._before += run.rounds
+        self._before += run.rounds + self._after_ending
 
     @property
     def mean(self) -> float:

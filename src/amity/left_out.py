@@ -1,4 +1,8 @@
-"""Silos as a probe sees them: without their test data, and with a part of their training data in that place."""
+"""Silos without their test data, and with a part of their training data in that place.
+
+So a model can be judged after all that it learns from, an ending too, and still nothing is chosen by test data: what
+`amity advise` probes by, and what `amity tune` compares runs with an ending by.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +25,13 @@ def without(silos: Silos, part: int, seed: int) -> Silos:
     return replace(silos, silos=tuple(_parted(silo, part, seed) for silo in silos.silos))
 
 
-def check_sizes(silos: Silos) -> None:
+def check_sizes(silos: Silos, who: str) -> None:
     """Refuse silos that are too small to leave something out, to hold something out and to learn from the rest."""
     small = [f"{silo.name!r} ({len(silo.train.y)})" for silo in silos.silos if len(silo.train.y) < PARTS]
     if small:
         some = ", ".join(small[:3]) + (", ..." if len(small) > 3 else "")
         raise InputError(
-            f"advise needs at least {PARTS} training examples at each silo, got fewer at {some}: leave these silos out"
+            f"{who} needs at least {PARTS} training examples at each silo, got fewer at {some}: leave these silos out"
         )
 
 
