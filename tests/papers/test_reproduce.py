@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from papers.small_experiment import DIVERGES, SMALL, note_rounds, note_runs, stop_after_a_round
 
+import amity
 from amity.config.run import Run
 from amity.data.sets import fetch as fetching
 from amity.errors import InputError
-from amity.papers import reproduce, spec, tables
+from amity.left_out import without
+from amity.papers import outcome, reproduce, spec, tables
+from amity.prepare import silos_of
 
 
 def test_runs_what_is_missing_and_nothing_twice(root: Path, tmp_path: Path) -> None:
@@ -56,6 +59,50 @@ def test_where_less_is_better_the_rate_with_the_smaller_error_is_used(root: Path
     reproduce.Runner(tmp_path / "out").run_missing(spec.only(experiment, ["fedavg"], ["a"]), "cpu")
     results = reproduce.recorded(experiment, "cpu", tmp_path / "out")
     assert results.chosen == {("fedavg", "a"): (0.05, ())}  # a rate of 1e-7 learns nothing
+
+
+ENDED = SMALL.replace("epochs = 1", "epochs = 1\nending = 2").replace(
+    "[rows.scaffold]\n", '[rows.best]\nbest_of = ["fedavg", "ditto"]\n[rows.ditto]\nchoose.lr = [1e-8]\n[rows.fedavg]\n'
+)
+"""Values that are chosen for runs with an ending; a row that is the better one of two."""
+
+
+def test_before_an_ending_values_are_chosen_by_what_is_delivered_after_it(root: Path, tmp_path: Path) -> None:
+    """On training examples that neither the rounds nor the ending see: test data have no part in it."""
+    (root / "us" / "small.toml").write_text(ENDED)
+    experiment = spec.only(spec.read("us/small", root), ["fedavg", "ditto", "best"], ["a"])
+    cell = experiment.cell("cpu", "fedavg", "a")
+    assert reproduce.missing(experiment, "cpu", tmp_path) == reproduce.total(experiment, "cpu") == 3 + 2
+    runner = reproduce.Runner(tmp_path)
+    runner.run_missing(experiment, "cpu")
+    assert reproduce.missing(experiment, "cpu", tmp_path) == 0
+    results = reproduce.recorded(experiment, "cpu", tmp_path)
+    assert {row: choice.value for (row, _), choice in results.chosen.items()} == {"fedavg": 0.05, "ditto": 1e-8}
+    silos = silos_of(cell.run(0, 0.05))
+    held = without(silos, 0, 0)
+    for value, run in cell.trials():
+        trial = outcome.read(tmp_path / reproduce.LEFT_OUT, run)
+        there = amity.run(run, held)
+        assert trial is not None and trial.last == pytest.approx(there.summary["delivered"], abs=1e-4)
+        assert outcome.read(tmp_path, run) is None or value == 0.05  # the run itself is that of the chosen value
+    (best,), (fedavg,) = results.seeds("best", "a"), results.seeds("fedavg", "a")
+    assert best.path == fedavg.path  # Ditto with its rate learns nothing
+    told = "\n".join(tables.make(experiment.outputs[0], results)[0])
+    assert "best" in told and "fedavg on A lr = 0.05" in told
+
+
+def test_the_best_of_several_waits_for_every_trial(root: Path, tmp_path: Path) -> None:
+    (root / "us" / "small.toml").write_text(ENDED)
+    experiment = spec.read("us/small", root)
+    reproduce.Runner(tmp_path).run_missing(spec.only(experiment, ["fedavg"], ["a"]), "cpu")
+    results = reproduce.recorded(experiment, "cpu", tmp_path)
+    assert results.seeds("fedavg", "a") and not results.seeds("best", "a")
+
+
+def test_a_row_that_chooses_nothing_cannot_be_the_best(root: Path) -> None:
+    (root / "us" / "small.toml").write_text(ENDED.replace('["fedavg", "ditto"]', '["fedavg", "separate"]'))
+    with pytest.raises(InputError, match="takes the best of rows that choose a value, got separate in rows.best"):
+        spec.read("us/small", root)
 
 
 def test_a_value_that_diverges_after_its_trial_gives_way_to_the_next(root: Path, tmp_path: Path) -> None:

@@ -101,6 +101,23 @@ def test_places_among_methods() -> None:
     assert places["good"].regret == 0 and places["poor"].regret == pytest.approx(100)  # 80 less -20
 
 
+def test_regret_is_measured_from_the_oracle_which_has_no_rank() -> None:
+    """It may be wrong: then another method is ahead of it, by a regret below 0."""
+    rows = {**CONTENT["rows"], "oracle": {"label": "Oracle", "best_of": ["poor"]}}
+    outputs = [{"kind": "suite", "oracle": "oracle"}]
+    outcomes = {**OUTCOMES, ("oracle", "x"): OUTCOMES["poor", "x"]}
+    suite = Results(Experiment("us/suite", {**CONTENT, "rows": rows, "outputs": outputs}), "quick", outcomes, {})
+    places = Federation(suite, "x").places(["good", "poor"], "oracle")
+    assert (places["good"].rank, places["poor"].rank) == (1, 2)
+    assert places["good"].regret == pytest.approx(-100) and places["poor"].regret == 0  # -20 less 80
+    made = tables.make(suite.experiment.outputs[0], suite)
+    assert "Regret: what the row Oracle recovers beyond it" in made.paragraphs[0]
+    assert cells_of(made.paragraphs[2], "Oracle")[6:] == ["–", "–", "1", "–", "–", "3.0"]
+    assert [(line["row"], line["rank"]) for line in made.lines] == [("good", 1), ("poor", 2), ("oracle", "")]
+    unknown = Federation(Results(suite.experiment, "quick", OUTCOMES, {}), "x").places(["good"], "oracle")
+    assert math.isnan(unknown["good"].regret)  # nothing of the oracle is recorded
+
+
 def test_lower_errors_are_better() -> None:
     scores = {"separate": [2.0, 3.0, 4.0], "pooled": [1.6, 2.5, 3.6], "good": [1.8, 2.8, 3.8], "poor": [2.2, 3.2, 4.2]}
     outcomes = {(row, "y"): [a_run(of, [sum(of) / 3], score="rmse")] for row, of in scores.items()}

@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
     rank: int  # 1 is best
     level: bool  # whether it is the best one, or cannot be told from it
-    regret: float  # what the best one gains beyond it, in percent of the whole gain; NaN where that is undefined
+    regret: float  # what the oracle gains beyond it, in percent of the whole gain; NaN where that is undefined
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,11 @@ class Federation:
         sent = [(run.content["bytes_up"] + run.content["bytes_down"]) / len(run.silos) for run, _, _ in self.seeds(row)]
         return statistics.mean(sent) / 1e6
 
-    def places(self, rows: Sequence[str]) -> dict[str, Place]:
+    def places(self, rows: Sequence[str], oracle: str = "") -> dict[str, Place]:
         """Return where each of some methods stands among them: by its mean gain over alone, which seeds are paired in.
 
-        Level with the best are those that Wilcoxon's test over silos cannot tell from it, Holm-adjusted.
+        Level with the best are those that Wilcoxon's test over silos cannot tell from it, Holm-adjusted. `oracle`: the
+        row that regret is measured from, which stands outside the ranks; else it is the best one.
         """
         gains = {row: self.over_alone(row).points for row in rows if row in self.rows}
         order = sorted((row for row in gains if not math.isnan(gains[row])), key=lambda row: -gains[row])
@@ -127,11 +128,14 @@ class Federation:
         tests = statistics.family([self._test(row, best) for row in others])
         whole = self.whole()
         unit = 100 / whole.points if whole.low > 0 else math.nan
-        found = {best: Place(1, True, 0.0 * unit)}
+        top = gains[best]
+        if oracle:
+            top = self.over_alone(oracle).points if oracle in self.rows else math.nan
+        found = {best: Place(1, True, (top - gains[best]) * unit)}
         for number, (row, test) in enumerate(zip(others, tests, strict=True), start=2):
             equal = gains[row] == gains[order[number - 2]]
             rank = found[order[number - 2]].rank if equal else number
-            found[row] = Place(rank, not test.clear, (gains[best] - gains[row]) * unit)
+            found[row] = Place(rank, not test.clear, (top - gains[row]) * unit)
         return found
 
     def _test(self, row: str, best: str) -> statistics.RankTest:

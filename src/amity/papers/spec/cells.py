@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from amity.config.ending import has_ending
 from amity.config.options import fields_of
 from amity.config.run import Run
 from amity.errors import InputError
-from amity.papers.spec.vocabulary import DISPLAY_KEYS, REPEAT_KEYS
+from amity.papers.spec.vocabulary import BEST_OF, DISPLAY_KEYS, REPEAT_KEYS
 from amity.trials import VALIDATION_SHARE, with_option
 
 
@@ -38,17 +39,24 @@ class Cell:
             options = with_option(options, self.choice.option, chosen)
         return run_of(options, seed)
 
+    @property
+    def after_ending(self) -> bool:
+        """Whether a value is chosen by what silos deliver after an ending, and not by a round on validation data."""
+        return has_ending(self.options)
+
     def trials(self) -> list[tuple[Any, Run]]:
         """Return the values to choose from, each with its short run; all runs have the first seed."""
         if self.choice is None:
             return []
-        base = {**self.options, "rounds": self.choice.rounds, "val_fraction": VALIDATION_SHARE}
+        base = {**self.options, "rounds": self.choice.rounds}
+        if not self.after_ending:
+            base["val_fraction"] = VALIDATION_SHARE
         return [(value, run_of(with_option(base, self.choice.option, value), 0)) for value in self.choice.values]
 
 
 def run_of(options: Mapping[str, Any], seed: int) -> Run:
     """Return the run that a cell's options describe."""
-    plain = {key: value for key, value in options.items() if key not in (*REPEAT_KEYS, *DISPLAY_KEYS)}
+    plain = {key: value for key, value in options.items() if key not in (*REPEAT_KEYS, *DISPLAY_KEYS, BEST_OF)}
     return Run(**{**plain, "seed": seed, "settings": dict(options.get("set", {}))})
 
 

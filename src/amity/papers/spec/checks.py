@@ -11,6 +11,7 @@ from amity.errors import InputError
 from amity.papers.spec.experiment import Claim, Experiment
 from amity.papers.spec.shape import option_tables
 from amity.papers.spec.vocabulary import (
+    BEST_OF,
     DISPLAY_KEYS,
     HALVES,
     KINDS,
@@ -44,7 +45,21 @@ def check_content(experiment: Experiment) -> None:
         for column in values:
             if row not in content.get("rows", {}) or column not in content.get("columns", {}):
                 raise InputError(f"{name} has a paper value for {row} in {column}, which it does not run: remove it")
+    _check_best_of(experiment)
     _build_all_runs(experiment)
+
+
+def _check_best_of(experiment: Experiment) -> None:
+    """Refuse a row that is to be the best of others where nothing is chosen among these."""
+    for row in experiment.content.get("rows", {}):
+        for other in experiment.best_of(row):
+            for size in experiment.sizes:
+                for column in experiment.columns(size):
+                    if experiment.best_of(other) or experiment.cell(size, other, column).choice is None:
+                        raise InputError(
+                            f"{experiment.name} takes the best of rows that choose a value, got {other} in rows.{row}: "
+                            f"give {other} a choose, or leave it out"
+                        )
 
 
 def _check_options(content: Mapping[str, Any], name: str) -> None:
@@ -81,6 +96,8 @@ def _check_names(content: Mapping[str, Any], name: str) -> None:
     check("rows", content.get("cells", {}), f"cells in {name}")
     for row in content.get("cells", {}).values():
         check("columns", row, f"cells in {name}")
+    for table in content.get("rows", {}).values():
+        check("rows", table.get(BEST_OF, []), f"{BEST_OF} in {name}")
     for size, table in content["sizes"].items():
         _check_known(f"size of {name}:", [size], SIZES)
         where = f"{name}, size {size}"
@@ -91,7 +108,7 @@ def _check_names(content: Mapping[str, Any], name: str) -> None:
         for row in table.get("of", {}).values():
             check("columns", row.get("in", {}), where)
     for table in content.get("outputs", []):
-        against = [table[end] for end in ("against", "ceiling") if end in table]
+        against = [table[end] for end in ("against", "ceiling", "oracle") if end in table]
         check("rows", [*table.get("rows", []), *against, *table.get("without", [])], f"an output in {name}")
         check("columns", table.get("columns", []), f"an output in {name}")
     for table in content.get("claims", []):

@@ -10,7 +10,7 @@ from typing import Any
 from amity.config.options import unknown
 from amity.config.run import Run
 from amity.papers.spec.cells import Cell, choice_of, merged_options, run_of
-from amity.papers.spec.vocabulary import OUTPUT_KEYS, SIZE_KEYS, Axis, Measure
+from amity.papers.spec.vocabulary import BEST_OF, OUTPUT_KEYS, SIZE_KEYS, Axis, Measure
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,12 @@ class Experiment:
 
     def cells(self, size: str) -> list[Cell]:
         """Return all cells of a size, column by column, so that runs on the same data follow each other."""
-        return [self.cell(size, row, column) for column in self.columns(size) for row in self.rows(size)]
+        rows = [row for row in self.rows(size) if not self.best_of(row)]
+        return [self.cell(size, row, column) for column in self.columns(size) for row in rows]
+
+    def best_of(self, row: str) -> tuple[str, ...]:
+        """Return the rows that this one is the best of; none where it has runs of its own."""
+        return tuple(self.content["rows"][row].get(BEST_OF, ()))
 
     def run_for_data(self, size: str, column: str) -> Run:
         """Return a run with a column's data and no method of its own: an experiment may have no rows."""

@@ -13,7 +13,7 @@ from typing import Any
 from amity.errors import InputError
 from amity.finite import is_finite
 from amity.papers.spec.cells import flat_choices
-from amity.papers.spec.vocabulary import DISPLAY_KEYS, SIZE_KEYS
+from amity.papers.spec.vocabulary import BEST_OF, DISPLAY_KEYS, SIZE_KEYS
 
 
 def option_tables(content: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Sequence[str]]]:
@@ -21,7 +21,7 @@ def option_tables(content: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str
     yield "run", content.get("run", {}), ()
     for axis in ("columns", "rows"):
         for entry, table in content.get(axis, {}).items():
-            yield f"{axis}.{entry}", table, DISPLAY_KEYS
+            yield f"{axis}.{entry}", table, (*DISPLAY_KEYS, BEST_OF) if axis == "rows" else DISPLAY_KEYS
     for row, columns in content.get("cells", {}).items():
         for column, table in columns.items():
             yield f"cells.{row}.{column}", table, ()
@@ -42,6 +42,8 @@ def check_shape(content: Mapping[str, Any], name: str) -> None:
         shape.tables(content.get(key, {}), key, depth)
     for name_of_size, size in content.get("sizes", {}).items():
         _check_size(shape, size, f"sizes.{name_of_size}")
+    for row, table in content.get("rows", {}).items():
+        shape.texts(table.get(BEST_OF, []), f"rows.{row}.{BEST_OF}")
     for key in ("only_rows", "only_columns"):
         shape.texts(content.get(key, []), key)
     for where, table, _ in option_tables({"sizes": {}, **content}):
@@ -118,7 +120,7 @@ def _check_listed(shape: _Shape, content: Mapping[str, Any]) -> None:
 
 def _check_entry(shape: _Shape, table: Mapping[str, Any], key: str) -> None:
     """Refuse one output or claim in which a value is of a wrong type."""
-    for word in ("kind", "name", "text", "against", "ceiling", "than", "measure"):
+    for word in ("kind", "name", "text", "against", "ceiling", "oracle", "than", "measure"):
         told = table.get(word, "")
         shape.require(isinstance(told, str), f"{word} in [[{key}]] to be text", told)
     for word in ("rows", "columns", "above", "below", "without"):

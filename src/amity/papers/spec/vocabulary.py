@@ -32,7 +32,7 @@ OPTIONS = {
     "trajectories": ("silo",),
     "schedulers": ("rounds", "penalty_rounds"),
     "gains": ("against",),
-    "suite": ("against", "ceiling"),
+    "suite": ("against", "ceiling", "oracle"),
     "suite-map": ("against", "ceiling"),
 }
 """Options of a kind of output, besides its name, rows and columns."""
@@ -51,6 +51,9 @@ TOP_KEYS = (
 
 DISPLAY_KEYS = ("label", "value", "series", "half")
 """Keys of a row or column that decide how it is shown."""
+
+BEST_OF = "best_of"
+"""Key of a row that is, in each column, another row: of those named, the one that held-out examples have chosen."""
 
 HALVES = ("development", "judging")
 """What a column may be for: methods may be tried and changed on the one half, the other one judges them."""

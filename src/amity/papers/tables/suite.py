@@ -19,11 +19,20 @@ HOW = (
     "over silos, one-sided, 2.5 %). Harmed: silos of all federations that are better alone, by their own examples; "
     f"chance would give up to {100 * WRONG:g} %, which the next column leaves out. First: federations in which a "
     "method has the best mean, or is level with the best (Wilcoxon over silos, Holm-adjusted, 5 %). Below alone: "
-    "federations in which its mean is below that of silos alone beyond chance. Regret: what the best method of each "
-    "federation recovers beyond it, those among them whose rate validation data have chosen. The best one is chosen on "
-    "test data, for after the ending no validation data are left: regrets are a little too large. Rounds: until it has "
+    "federations in which its mean is below that of silos alone beyond chance. Rounds: until it has "
     "90 % of its final gain over alone, the ending being the one "
-    "after the last; federations without a gain are left out. MB: what a silo sends and receives in a run."
+    "after the last; federations without a gain are left out. MB: what a silo sends and receives in a run. {regret}"
+)
+
+REGRET = (
+    "Regret: what the best method of each federation recovers beyond it. The best one is chosen on test data: regrets "
+    "are a little too large."
+)
+
+REGRET_OF_ORACLE = (
+    "Regret: what the row {oracle} recovers beyond it, which is the best method and rate of each federation by "
+    "training examples that were left out of rounds and ending; it stands outside the ranks, and may be wrong: then "
+    "regret is below 0."
 )
 
 BOLD = "Bold: above or below alone beyond chance, by a paired t-test over silos at 5 %."
@@ -42,23 +51,26 @@ Places = Mapping[str, Mapping[str, Place]]
 def suite(output: Output, results: Results) -> TableParts:
     """Return the numbers of every method over the federations of each half, then its share of the gain in each.
 
-    `against` names the row of silos alone, `ceiling` that of all data in one place.
+    `against` names the row of silos alone, `ceiling` that of all data in one place, `oracle` the one to regret.
     """
     alone, ceiling = ends_of(output)
+    oracle = str(output.options.get("oracle", ""))
     rows, columns = results.axes(output)
     found = {column: Federation(results, column, alone, ceiling) for column in columns}
     found = {column: federation for column, federation in found.items() if federation.rows}
     if not found:
         return TableParts([f"Nothing to compare: no column has {alone}, {ceiling} and a method."], [])
     rows = [row for row in rows if any(row in federation.rows for federation in found.values())]
-    places = {column: federation.places(rows) for column, federation in found.items()}
-    parts = [HOW]
+    ranked = [row for row in rows if row != oracle]
+    places = {column: federation.places(ranked, oracle) for column, federation in found.items()}
+    regret = REGRET_OF_ORACLE.format(oracle=results.experiment.label("rows", oracle)) if oracle else REGRET
+    parts = [HOW.format(regret=regret)]
     for title, chosen in _halves(results, list(found)):
         parts += [title, markdown(HEADS, [_summary(results, row, [found[c] for c in chosen], places) for row in rows])]
     parts += ["**Share of the gain recovered in each federation, in percent**", _by_federation(results, found, rows)]
     parts += ["**Gain over alone in each federation, in points (RMSE: in its own unit, positive is better)**"]
     parts += [_gains(results, found, rows), BOLD]
-    lines = [_csv_line(found[c], row, places[c]) for c in found for row in rows if row in places[c]]
+    lines = [_csv_line(found[c], row, places[c].get(row)) for c in found for row in rows if row in found[c].rows]
     return TableParts(parts, lines)
 
 
@@ -94,7 +106,7 @@ def _summary(results: Results, row: str, federations: Sequence[Federation], plac
         (_number(silos["beyond"]), 1),
         (statistics.mean([place.rank for place in stands]), 1),
     ]
-    first = f"{sum(place.level for place in stands)} of {len(stands)}"
+    first = f"{sum(place.level for place in stands)} of {len(stands)}" if stands else NO_VALUE
     rest = [
         (statistics.mean(regrets), 0),
         (statistics.mean([one.rounds_needed(row) for one in there]), 1),
@@ -145,7 +157,7 @@ def _text(value: float, digits: int) -> str:
     return NO_VALUE if math.isnan(value) else f"{value:.{digits}f}"
 
 
-def _csv_line(federation: Federation, row: str, places: Mapping[str, Place]) -> CsvLine:
+def _csv_line(federation: Federation, row: str, place: Place | None) -> CsvLine:
     share, silos, counts = federation.recovered(row), federation.harmed(row), federation.counts(row)
     gain = federation.over_alone(row)
     values = {
@@ -165,9 +177,9 @@ def _csv_line(federation: Federation, row: str, places: Mapping[str, Place]) -> 
         "harmed_beyond_chance": silos["beyond"],
         "harmed_p": silos["p"],
         "worst": federation.worst(row),
-        "rank": places[row].rank,
-        "level_with_best": places[row].level,
-        "regret": places[row].regret,
+        "rank": None if place is None else place.rank,
+        "level_with_best": None if place is None else place.level,
+        "regret": None if place is None else place.regret,
         "rounds": federation.rounds_needed(row),
         "mb_per_silo": federation.traffic(row),
     }
