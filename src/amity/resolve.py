@@ -141,9 +141,14 @@ def method_of(run: Run, method: Method | None = None) -> tuple[str, Method]:
 
 
 def length_of(run: Run, method: Method) -> Length:
-    """How long silos go on alone after the last round: what the run says, or what the method proposes."""
+    """How long silos go on alone after the last round: what the run says, or what the method proposes.
+
+    With `safe` to their own end: a model that has not had one is put beside one that has, and would lose for that.
+    """
     if run.ending != "default":
         return run.ending
+    if run.safe:
+        return "auto"
     return method.ending if isinstance(method, ProposesEnding) else "none"
 
 

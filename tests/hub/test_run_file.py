@@ -47,7 +47,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
     assert contract.invited == MEMBERS and contract.policy == "wait" and contract.quorum == 3
     assert contract.limits == Limits() and contract.wire == "float32" and contract.consortium == "north"
     assert contract.data == DataForm((4,), ("0", "1", "2"))
-    assert contract.options == Run("fedamp", model="mlp", ending="none", safe=True, robust="norm")
+    assert contract.options == Run("fedamp", model="mlp", ending="auto", safe=True, robust="norm")
     assert contract.least_rounds == contract.options.rounds
 
 

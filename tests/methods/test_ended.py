@@ -111,9 +111,17 @@ def test_a_silo_that_is_better_off_alone_goes_alone() -> None:
     parts["elm"] = x, (y + 1) % 3, test_x, (test_y + 1) % 3
     options: dict[str, Any] = {"rounds": 8, "epochs": 2, "lr": 0.01}
     careless = run("fedavg", amity.own_silos(parts), **options)
-    safe = run("fedavg", amity.own_silos(parts), safe=True, **options)
+    safe = run("fedavg", amity.own_silos(parts), safe=True, ending="none", **options)
     assert safe.lines[-1]["holds"]["elm"].startswith("alone")
     assert careless.scores["elm"] < 40 < 70 < safe.scores["elm"]
+
+
+def test_who_trains_alone_beside_goes_to_the_end_with_both_models() -> None:
+    """Unless it says otherwise: the model that has trained less would lose for that."""
+    assert run("fedamp", safe=True).scores == run("fedamp", safe=True, ending="auto").scores
+    apart = run("fedamp", safe=True, ending="none")
+    assert set(run("fedamp", safe=True).lines[-1]["holds"].values()) != {"together, 0 epochs"}
+    assert {words for words in apart.lines[-1]["holds"].values() if "together" in words} <= {"together, 0 epochs"}
 
 
 def test_clearly_better_is_students_test() -> None:

@@ -158,6 +158,8 @@ def test_the_table_has_both_halves_and_what_is_missing() -> None:
     ]
     assert cells_of(paragraphs[4], "Data X")[1:] == ["accuracy", "65.00", "75.50", "80", "-20"]
     assert cells_of(paragraphs[6], "Data X")[1:] == ["**+10.50**", "**+8.40**", "**-2.10**"]
+    assert cells_of(paragraphs[9], "Data X")[1:] == ["+5.00", "+5.50", "+0.40", "+2.90"]  # after less before the ending
+    assert cells_of(paragraphs[9], "adds something in")[1:] == ["1 of 1"] * 4
     assert [line["row"] for line in lines] == ["good", "poor"] and lines[0]["silos_that_gain"] == 6
     bare = Results(SUITE.experiment, "quick", {("good", "x"): OUTCOMES["good", "x"]}, {})
     assert tables.make(output, bare).lines == []

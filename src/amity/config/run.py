@@ -118,7 +118,7 @@ class Run:
     ending: Ending = option(
         "default",
         "after the last round, every silo goes on alone: for so many epochs; auto: until its held-out examples say it "
-        "is enough; none: not at all; default: auto for Amity's own method, none for those of papers",
+        "is enough; none: not at all; default: auto for Amity's own method and with safe, else none, as in papers",
         at_least=1,
         at_most=MANY,
         per_method=True,

@@ -68,6 +68,13 @@ class Federation:
         ours, alone, _ = self._scores(row)
         return mean_difference(ours, alone, self.metric)
 
+    def added(self, row: str) -> float:
+        """Return what the ending adds to the round before it, in the mean over seeds; NaN where there is none."""
+        runs = self.results.seeds(row, self.column)
+        pairs = [run.rounds["mean"][-2:] for run in runs if run.content.get("ending") and len(run.rounds["mean"]) > 1]
+        both = [(after, before) for before, after in pairs if before is not None and after is not None]
+        return statistics.mean([self.metric.gain(after, before) for after, before in both])
+
     def whole(self) -> Mean:
         """Return what silos would gain with all data in one place, over the seeds that both ends have."""
         pairs = self.results.same_seed_pairs(self.ceiling, self.alone, self.column)

@@ -40,6 +40,9 @@ BOLD = "Bold: above or below alone beyond chance, by a paired t-test over silos 
 SMALL = 0.1
 """Gains below are shown with a further digit."""
 
+MOST_SHOWN = 1000.0
+"""Gains beyond are those of models that had diverged."""
+
 HEADS = (
     *("", "federations", "gain recovered, %", "least", "harmed, %", "beyond chance", "mean rank", "first"),
     *("below alone", "regret", "rounds", "MB"),
@@ -70,6 +73,7 @@ def suite(output: Output, results: Results) -> TableParts:
     parts += ["**Share of the gain recovered in each federation, in percent**", _by_federation(results, found, rows)]
     parts += ["**Gain over alone in each federation, in points (RMSE: in its own unit, positive is better)**"]
     parts += [_gains(results, found, rows), BOLD]
+    parts += ["**What the ending adds to the round before it, in the same units**", _endings(results, found, rows)]
     lines = [_csv_line(found[c], row, places[c].get(row)) for c in found for row in rows if row in found[c].rows]
     return TableParts(parts, lines)
 
@@ -142,10 +146,32 @@ def _gains(results: Results, found: Mapping[str, Federation], rows: Sequence[str
     return markdown(["", label("rows", one.ceiling), *(label("rows", row) for row in rows)], body)
 
 
+def _endings(results: Results, found: Mapping[str, Federation], rows: Sequence[str]) -> str:
+    """Return every federation's line: what the ending adds for silos alone, for the pooled model, for every method."""
+    label = results.experiment.label
+    one = next(iter(found.values()))
+    shown = [one.alone, one.ceiling, *rows]
+    added = {row: [federation.added(row) for federation in found.values()] for row in shown}
+    known = {row: [value for value in values if not math.isnan(value)] for row, values in added.items()}
+    body = [
+        [label("columns", column), *(_points(added[row][place]) for row in shown)] for place, column in enumerate(found)
+    ]
+    counts = [f"{sum(value > 0 for value in known[row])} of {len(known[row])}" for row in shown]
+    return markdown(["", *(label("rows", row) for row in shown)], [*body, ["adds something in", *counts]])
+
+
+def _points(points: float) -> str:
+    if math.isnan(points):
+        return NO_VALUE
+    if abs(points) > MOST_SHOWN:
+        return f"{'>' if points > 0 else '<'} {math.copysign(MOST_SHOWN, points):+,.0f}"
+    return f"{points:+.2f}" if abs(points) >= SMALL else f"{points:+.3f}"
+
+
 def _gain(gain: Mean | None) -> str:
     if gain is None or math.isnan(gain.points):
         return NO_VALUE
-    text = f"{gain.points:+.2f}" if abs(gain.points) >= SMALL else f"{gain.points:+.3f}"
+    text = _points(gain.points)
     return f"**{text}**" if gain.low > 0 or gain.high < 0 else text
 
 
