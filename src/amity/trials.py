@@ -94,7 +94,7 @@ def run_in(
 ) -> Record:
     """Run `run` on these silos in a directory, or resume it there, and return its record."""
     from amity import record
-    from amity.api import Job, Shows, run_each
+    from amity.jobs import Job, Shows, run_each
 
     there = record.holds_run(place)
     (result,) = run_each([Job(run, place)], silos, model=model, resume=there, note=note, shows=Shows(watch=watch))

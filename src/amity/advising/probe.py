@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amity.api import Job, run_each
 from amity.config.references import ALONE
 from amity.config.run import Run
 from amity.data import Silos
+from amity.jobs import Job, run_each
 from amity.left_out import PARTS, without
 from amity.metric import METRICS
 from amity.resolve import Builds, alone_of

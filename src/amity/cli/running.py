@@ -23,7 +23,7 @@ from amity.federation.events import Listener, Stream
 from amity.tracking.registry import check_trackers
 
 if TYPE_CHECKING:
-    from amity.api import Job, Watch
+    from amity.jobs import Job, Watch
     from amity.prepare import Prepared
 
 Plan = Sequence[tuple[Run, Path]]
@@ -54,16 +54,16 @@ def run_all(
 def _run_all(
     plan: Plan, target: Path, *, resume: bool, force: bool, data_dir: str | None, trackers: Sequence[str]
 ) -> None:
-    from amity import api
+    from amity import jobs
 
     logs.log_torch()
-    jobs = [api.Job(run, place) for run, place in plan]
+    each = [jobs.Job(run, place) for run, place in plan]
     page = target / "report.html"
     with ExitStack() as until_reported:  # trackers take the report too
         watch = _tracked(plan, trackers, page, until_reported) if trackers else watched
         notes: dict[str, None] = {}  # each once
-        shows = api.Shows(watch=watch, fetching=shown_fetching, prepared=partial(_told, notes), stopped=_stopped)
-        results = api.run_each(jobs, resume=resume, force=force, data_dir=data_dir, note=note, shows=shows)
+        shows = jobs.Shows(watch=watch, fetching=shown_fetching, prepared=partial(_told, notes), stopped=_stopped)
+        results = jobs.run_each(each, resume=resume, force=force, data_dir=data_dir, note=note, shows=shows)
         records = [result.record for result in results]  # and not the models of all
         view = report.report(records, page, notes=list(notes))
     if len(records) > 1:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from amity.config.options import check, option
+from amity.config.options import check, fields_of, option
 from amity.errors import InputError
 
 MANY = 10**6
@@ -34,3 +34,9 @@ class Participation:
         low, high = self.local_epochs_range or (1, 1)
         if not 1 <= low <= high <= MANY:
             raise InputError(f"local_epochs_range needs 1 <= LO <= HI <= {MANY}, got {low}:{high}: try 1:9")
+
+
+def borrowed(name: str) -> Any:
+    """Return an option of Participation as a field of another class, so that it is declared once."""
+    source = fields_of(Participation)[name]
+    return field(default=source.default, metadata=source.metadata)
