@@ -32,20 +32,8 @@ HEAVY = (
 )
 
 # The rooms around the three that must not know them: data, records, pages and whoever runs something.
-OUTER = {
-    "data",
-    "record",
-    "report",
-    "papers",
-    "cli",
-    "api",
-    "jobs",
-    "prepare",
-    "resolve",
-    "running",
-    "silo_process",
-    "site",
-}
+OUTER = {"data", "record", "report", "papers", "cli", "api", "jobs", "prepare", "resolve", "running", "silo_process"}
+OUTER |= {"site"}
 OUTER |= {"comparison", "repeats", "result", "logs", "testing", "checks", "predicting", "tracking", "trials", "tuning"}
 OUTER |= {"advising", "watch", "worth", "data/schema"}
 
@@ -83,22 +71,10 @@ FORBIDDEN = {
     "site": {"engines/flare", "hub", "cli", "watch"},
     "record": {"methods", "engines", "data", "data/schema", "cli", "api", "jobs", "running", "watch"},
     "report": {"methods", "engines", "data", "data/schema", "cli", "api", "jobs", "running", "watch"},
-    "watch": {
-        "engines/flare",
-        "cli",
-        "api",
-        "jobs",
-        "running",
-    },  # it reads what others have written, and starts nothing
+    "watch": {"engines/flare", "cli", "api", "jobs", "running"},  # it reads what others write, and starts nothing
 }
-MEETING_PLACES = {
-    "api",
-    "jobs",
-    "prepare",
-    "resolve",
-    "running",
-    "silo_process",
-}  # where methods, federation and engines meet
+# Where methods, federation and engines meet.
+MEETING_PLACES = {"api", "jobs", "prepare", "resolve", "running", "silo_process"}
 MEETING_PLACES |= {"checks"}  # look at silos and hubs from outside
 MEETING_PLACES |= {"site"}  # where a silo's own data and code meet its side of a federation
 MEETING_PLACES |= {"hub", "engines/flare"}  # where a coordinator's runs meet the server's side, and both meet a network
