@@ -60,6 +60,7 @@ demo-federation: setup  ## a server and three silos as processes on this machine
 # Tests that start a Ray cluster run by themselves, uncounted: Ray and slipcover in one process end it. So do those in a
 # browser, whose event loop would be in the way of others. These mostly wait, so they run beside the others, are shown
 # when all are done, and come from files that speak of them: to look through all tests takes twenty seconds each time.
+# Whoever interrupts the target ends them with it: by force, since those with a cluster listen to SIGTERM themselves.
 # Compiled files are kept, also where the environment asks for none: rewriting all tests takes each worker twelve seconds,
 # and each of the processes that tests start would compile the package anew.
 test: export PYTHONDONTWRITEBYTECODE :=
@@ -69,7 +70,7 @@ test: setup  ## run the fast test suite and count the lines it reaches (long ref
 	    >$$said/ray 2>&1 & ray=$$!; \
 	$(BIN)/python -m pytest -m "browser and not slow" $$(grep -lrwE 'browser|opened' tests --include='test_*.py') \
 	    >$$said/browser 2>&1 & browser=$$!; \
-	trap 'kill $$ray $$browser 2>/dev/null; rm -rf $$said' EXIT; trap 'exit 130' INT TERM; \
+	trap 'kill -KILL $$ray $$browser 2>/dev/null; rm -rf $$said' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/python -m slipcover --source src/amity --json --out $(COVERED) \
 	    -m pytest -n 2 --dist loadgroup -m "not slow and not ray and not browser" || failed=1; \
 	wait $$ray || failed=1; echo "tests with a Ray cluster:"; cat $$said/ray; \
