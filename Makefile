@@ -58,19 +58,24 @@ demo-federation: setup  ## a server and three silos as processes on this machine
 # One thread per worker: two workers with a thread pool each would fight over the cores. Slipcover counts lines by
 # rewriting them once, not by tracing every one: the suite takes a few percent longer, not half as long again.
 # Tests that start a Ray cluster run by themselves, uncounted: Ray and slipcover in one process end it. So do those in a
-# browser, whose event loop would be in the way of others. These two run at the same time, the second silently until it
-# is done, and from files that speak of them: to look through all ten thousand tests takes twenty seconds each time.
+# browser, whose event loop would be in the way of others. These mostly wait, so they run beside the others, are shown
+# when all are done, and come from files that speak of them: to look through all tests takes twenty seconds each time.
+# Whoever interrupts the target ends them with it: by force, since those with a cluster listen to SIGTERM themselves.
 # Compiled files are kept, also where the environment asks for none: rewriting all tests takes each worker twelve seconds,
 # and each of the processes that tests start would compile the package anew.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: setup  ## run the fast test suite and count the lines it reaches (long reference runs: .venv/bin/pytest -m slow)
-	OMP_NUM_THREADS=1 $(BIN)/python -m slipcover --source src/amity --json --out $(COVERED) \
-	    -m pytest -n 2 --dist loadgroup -m "not slow and not ray and not browser"
-	@said=$$(mktemp); export OMP_NUM_THREADS=1; echo "tests with a Ray cluster, and beside them those in a browser"; \
-	$(BIN)/python -m pytest -m "browser and not slow" $$(grep -lrwE 'browser|opened' tests --include='test_*.py') >$$said 2>&1 & \
-	browser=$$!; failed=0; \
-	$(BIN)/python -m pytest -m "ray and not slow" $$(grep -lrw ray tests --include='test_*.py') || failed=1; \
-	wait $$browser || failed=1; cat $$said; rm -f $$said; exit $$failed
+	@said=$$(mktemp -d); export OMP_NUM_THREADS=1; failed=0; \
+	$(BIN)/python -m pytest -m "ray and not slow" $$(grep -lrw ray tests --include='test_*.py') \
+	    >$$said/ray 2>&1 & ray=$$!; \
+	$(BIN)/python -m pytest -m "browser and not slow" $$(grep -lrwE 'browser|opened' tests --include='test_*.py') \
+	    >$$said/browser 2>&1 & browser=$$!; \
+	trap 'kill -KILL $$ray $$browser 2>/dev/null; rm -rf $$said' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/python -m slipcover --source src/amity --json --out $(COVERED) \
+	    -m pytest -n 2 --dist loadgroup -m "not slow and not ray and not browser" || failed=1; \
+	wait $$ray || failed=1; echo "tests with a Ray cluster:"; cat $$said/ray; \
+	wait $$browser || failed=1; echo "tests in a browser:"; cat $$said/browser; \
+	trap 'rm -rf $$said' EXIT; exit $$failed
 	@$(BIN)/python -m slipcover --merge $(COVERED) --out $(COVERED) --skip-covered --fail-under $(FLOOR) || \
 	    { echo "coverage: the tests must reach $(FLOOR) % of the lines of src/amity"; exit 1; }
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from loaded import Loaded
 from signed_contracts import certified
 
 import amity
@@ -91,16 +92,20 @@ def approved(folder: Path, contract: Contract) -> Path:
     return folder
 
 
+PROGRAM = ("-m", "amity.site.worker")
+"""How a silo starts its worker."""
+
+
 class Workers:
     """Workers as child processes, in the order of their folders. Used as a context: leaving it ends them."""
 
     def __init__(
-        self, folders: Sequence[Path], *, env: Mapping[str, str] | None = None, program: str | None = None
+        self, folders: Sequence[Path], *, env: Mapping[str, str] | None = None, words: Sequence[str] = ()
     ) -> None:
-        """`program`: what each process runs, where it is not the worker as it is."""
+        """`words`: those of a new process of Python, which loads all anew; without any, it is a copy (`loaded.py`)."""
         self.folders = list(folders)
-        self._command = [sys.executable, *(["-m", "amity.site.worker"] if program is None else ["-c", program])]
-        self.children: dict[int, subprocess.Popen[bytes]] = {}
+        self._words = list(words)
+        self.children: dict[int, subprocess.Popen[bytes] | Loaded] = {}
         self._env = dict(env or {})
 
     def __enter__(self) -> Self:
@@ -116,8 +121,11 @@ class Workers:
 
     def start(self, client: int) -> None:
         env = {**os.environ, **self._env, "AMITY_SITE": str(self.folders[client])}
-        pipe = subprocess.PIPE
-        self.children[client] = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, env=env)
+        if not self._words:
+            self.children[client] = Loaded("amity.site.worker", env=env)
+            return
+        command, pipe = [sys.executable, *self._words], subprocess.PIPE
+        self.children[client] = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=env)
 
     def kill(self, client: int) -> None:
         child = self.children.pop(client)

@@ -20,7 +20,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from signed_contracts import certified
-from sites import ROOT, Workers, approved, contract_of, make_site, npz_site, signed
+from sites import PROGRAM, ROOT, Workers, approved, contract_of, make_site, npz_site, signed
 from torch import nn
 
 import amity
@@ -92,7 +92,7 @@ def check_model(run: amity.Run, silos: Silos, folder: Path) -> None:
 def test_a_worker_has_the_simulators_model(method: str, how: dict[str, object], tmp_path: Path) -> None:
     run = asked(method, **how)
     silos, folders, contract = federation(tmp_path, run)
-    with Workers(folders) as children:
+    with Workers(folders, words=PROGRAM) as children:
         plan, carrier = children.agree(contract)
         server = ServerSide(plan, carrier)
         server.meet()
@@ -262,7 +262,8 @@ def test_a_state_folder_is_held_by_one_worker(tmp_path: Path) -> None:
     hello = Hello("trial", 0, 0)
     with Workers([folder]) as first:
         assert isinstance(first.ask(0, hello), Failed)  # now it has begun
-        with Workers([folder], program="import amity.site.worker as it; it.PATIENCE = 0.5; it.main()") as second:
+        words = ["-c", "import amity.site.worker as it; it.PATIENCE = 0.5; it.main()"]
+        with Workers([folder], words=words) as second:
             child = second.children[0]
             assert child.wait(timeout=60) == 2 and child.stderr is not None
             assert "another worker of silo north holds" in child.stderr.read().decode()

@@ -161,9 +161,9 @@ def _admits(alternative: Any, value: Any) -> bool:
 def check(record: Any) -> None:
     """Refuse an instance whose options are of the wrong type or outside their range."""
     cls: type = type(record)
-    for name, field in fields_of(cls).items():
-        value = getattr(record, field.name)
-        if value is field.default and _takes_default(cls, name):  # most options are left alone
+    for name, attribute, default in _usual(cls):
+        value = getattr(record, attribute)
+        if value is default:  # most options are left alone
             continue
         if not _takes_value(cls, name, value):
             raise _refusal(cls, name, value)
@@ -173,9 +173,14 @@ def check(record: Any) -> None:
             )
 
 
+_NONE = object()
+
+
 @functools.cache
-def _takes_default(cls: type, name: str) -> bool:
-    return _takes_value(cls, name, fields_of(cls)[name].default)
+def _usual(cls: type) -> tuple[tuple[str, str, Any], ...]:
+    """Return each option, the attribute that holds it, and its default: no value at all where that is not admitted."""
+    fields = fields_of(cls).items()
+    return tuple((name, f.name, f.default if _takes_value(cls, name, f.default) else _NONE) for name, f in fields)
 
 
 def _takes_value(cls: type, name: str, value: Any) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +49,12 @@ def of_outcomes(first: Array, second: Array) -> Difference:
     n = len(first)
     if not n:
         return UNKNOWN
-    won, lost = int((first & ~second).sum()), int((~first & second).sum())
+    return _of_counts(int((first & ~second).sum()), int((~first & second).sum()), n)
+
+
+@lru_cache(maxsize=1 << 16)  # silos have few examples: the same counts come again and again
+def _of_counts(won: int, lost: int, n: int) -> Difference:
+    """Return Tango's interval, where so many of n examples are right with one of the models alone."""
     middle = (won - lost) / n
     low = _root(won, lost, n, -1.0, middle, Z)
     high = _root(won, lost, n, middle, 1.0, -Z)
@@ -59,6 +65,8 @@ def _root(won: int, lost: int, n: int, low: float, high: float, z: float) -> flo
     """Return the difference at which the score statistic, which falls, is z."""
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
+        if middle in (low, high):
+            break  # no number lies between them
         if _score(won, lost, n, middle) > z:
             low = middle
         else:
