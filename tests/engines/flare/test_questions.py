@@ -20,7 +20,7 @@ class Network:
 
     def __init__(self, *names: str, to: str = SERVER) -> None:
         self.requests_dict = {name: SimpleWaiter(name, to, "nobody has answered") for name in names}
-        self.questions = Questions(self, SERVER)
+        self.questions = Questions(lambda: self, SERVER)
 
     def given_up(self, name: str) -> bool:
         return bool(self.requests_dict[name].in_receiving.is_set())
@@ -64,7 +64,7 @@ def test_an_answer_that_has_begun_to_come_does_not_come_to_its_end() -> None:
 
 
 def test_another_version_of_flare_waits_as_it_did() -> None:
-    questions = Questions(SimpleNamespace(), SERVER)
+    questions = Questions(SimpleNamespace, SERVER)
     questions.note()
     assert questions.heard("one") == questions.heard("two") == 0
 
@@ -75,7 +75,7 @@ def test_flare_takes_it_for_a_question_that_nobody_answers(monkeypatch: pytest.M
     sent = StreamFuture(1)
     sent.set_result(0)
     cell.logger, cell.requests_dict = SimpleNamespace(debug=print, info=print, error=print), {}
-    questions = Questions(cell, SERVER)
+    questions = Questions(lambda: cell, SERVER)
     questions.heard("one")
 
     def send(**_: object) -> StreamFuture:

@@ -70,7 +70,7 @@ class AmityExecutor(Executor):  # type: ignore[misc]  # FLARE has no types
             sign.update({**life._asdict(), "time": time.time(), "amity": version("amity"), "number": number})
             with engine.new_context() as context:
                 if questions is None:
-                    questions = Questions(engine.get_cell(), FQCN.join([FQCN.ROOT_SERVER, context.get_job_id()]))
+                    questions = Questions(engine.get_cell, FQCN.join([FQCN.ROOT_SERVER, context.get_job_id()]))
                 questions.note()
                 answers = engine.send_aux_request(
                     targets=["server"], topic=BEAT_TOPIC, request=sign, timeout=BEAT, fl_ctx=context, optional=True

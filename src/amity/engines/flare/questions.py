@@ -7,6 +7,7 @@ What was asked before that sign, of a process that is another one now, is given 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,8 +15,8 @@ from typing import Any
 class Questions:
     """What was asked of the server's process, and has no answer yet."""
 
-    def __init__(self, cell: Any, server: str) -> None:
-        """`cell`: this process's end of FLARE's network. `server`: the place of the server's process in it."""
+    def __init__(self, cell: Callable[[], Any], server: str) -> None:
+        """`cell`: this process's end of FLARE's network, once it is there. `server`: the server's process in it."""
         self._cell = cell
         self._server = server
         self._mark: str | None = None
@@ -24,7 +25,7 @@ class Questions:
     def note(self) -> None:
         """Note what is open, before the server is asked for its mark."""
         with suppress(AttributeError):  # another version of FLARE may keep them elsewhere: it waits then
-            waiting = dict(self._cell.requests_dict)
+            waiting = dict(self._cell().requests_dict)
             self._open = {name: one for name, one in waiting.items() if one.target == self._server}
 
     def heard(self, mark: object) -> int:
@@ -36,8 +37,9 @@ class Questions:
             return 0
         given_up = 0
         with suppress(AttributeError):
+            waiting = self._cell().requests_dict
             for name, one in self._open.items():
-                if self._cell.requests_dict.get(name) is one:
+                if waiting.get(name) is one:
                     _give_up(one)
                     given_up += 1
         return given_up
