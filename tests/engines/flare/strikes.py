@@ -61,8 +61,8 @@ def wait_until(what: Callable[[], bool], seconds: float = 240.0, *, pause: float
     return time.monotonic() - began
 
 
-def in_round(run: HubRun, number: int, silo: str | None = None) -> None:
-    """Wait until a silo, or whoever, is training in this round."""
+def in_round(run: HubRun, number: int, silo: str | None = None, *, into: float = 0.2) -> None:
+    """Wait until a silo, or whoever, is training in this round, and so many seconds longer."""
 
     def training() -> bool:
         status = run.status
@@ -71,7 +71,7 @@ def in_round(run: HubRun, number: int, silo: str | None = None) -> None:
         return status["round"] == number - 1 and "training" in steps
 
     wait_until(training)
-    time.sleep(0.2)  # well into the turn
+    time.sleep(into)
 
 
 @contextmanager

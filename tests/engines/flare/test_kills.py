@@ -39,7 +39,7 @@ def struck(trial: Trial, *each: Strike, **terms: object) -> None:
     run = trial.submit(RUN, "struck", **terms)
     before: set[psutil.Process] = set()
     for number, strike in enumerate(each, STRUCK):
-        strikes.in_round(run, number, "east")
+        strikes.in_round(run, number, "east", into=0.05)
         with strikes.held_back(trial, "east"):
             assert number not in strikes.turns(trial, "east", run.name), "its turn was over too early"
             before |= set(strikes.family(trial, "server", *trial.names))
@@ -176,7 +176,7 @@ def test_one_strike_alone(trial: Trial, strike: Strike) -> None:
 def test_a_strike_after_the_answer_does_not_undo_the_round(trial: Trial) -> None:
     """East has sent its upload when its network process is killed; the round waits for north alone."""
     run = trial.submit(RUN, "struck")
-    strikes.in_round(run, STRUCK, "north")
+    strikes.in_round(run, STRUCK, "north", into=0.05)
     with strikes.held_back(trial, "north"):
         before = set(strikes.family(trial, "server", *trial.names))
         strikes.wait_until(lambda: run.status["silos"]["east"]["step"] == "uploaded")
@@ -191,7 +191,7 @@ def test_a_strike_after_the_answer_does_not_undo_the_round(trial: Trial) -> None
 def test_silos_do_not_wait_for_an_answer_of_a_process_that_was_killed(trial: Trial) -> None:
     """North and south are asking the server for work when it dies, and their questions were on their way."""
     run = trial.submit(RUN, "struck")
-    strikes.in_round(run, STRUCK, "east")
+    strikes.in_round(run, STRUCK, "east", into=0.05)
     with strikes.held_back(trial, "east"):
         before = set(strikes.family(trial, "server", *trial.names))
         strikes.wait_until(lambda: all(run.status["silos"][name]["step"] == "uploaded" for name in ("north", "south")))
