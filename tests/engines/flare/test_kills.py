@@ -182,7 +182,7 @@ def test_a_strike_after_the_answer_does_not_undo_the_round(trial: Trial) -> None
         strikes.wait_until(lambda: run.status["silos"]["east"]["step"] == "uploaded")
         orphan = strikes.worker(trial, "east")
         strikes.the("kits.process", strikes.family(trial, "east")).kill()
-        strikes.gone([orphan])
+        strikes.gone([orphan], 30)
         assert run.status["round"] == STRUCK - 1
     check_at_the_end(trial, run, before, [STRUCK])
 
