@@ -140,10 +140,12 @@ def everybody_is_told_to_end(trial: Trial) -> Iterator[None]:
     """As when machines are restarted: SIGTERM, and all come back."""
     names = ["server", *trial.names]
     before = strikes.family(trial, *names)
+    frozen = strikes.worker(trial, "east")
     for name in names:
         trial.end(name, wait=False)
     trial.end("server")
     yield
+    strikes.gone([frozen])  # it could not end before
     for name in trial.names:
         trial.end(name)
     strikes.check_nothing_left(trial, before)
