@@ -117,6 +117,19 @@ def test_a_record_is_written_gone_on_with_and_ended(tmp_path: Path) -> None:
     assert record.read(tmp_path / "record").summary == found.summary
 
 
+def test_a_run_that_goes_on_has_told_of_its_last_round(tmp_path: Path) -> None:
+    """What was told after it is told again."""
+    with journal(tmp_path, 0) as first:
+        first.listen(Event("round", 1, time=1.0))
+        first.add(report(1), NAMES, first.listen)
+        first.listen(Event("round", 2, time=2.0))
+    with journal(tmp_path, 1) as again:
+        again.listen(Event("round", 2, time=3.0))
+    told = record.read(tmp_path / "record").events
+    assert [(event.what, event.round) for event in told] == [("round", 1), ("recorded", 1), ("round", 2)]
+    assert told[1].words == "mean 50.50" and told[2].time == 3.0
+
+
 def test_rounds_are_recorded_by_the_contracts_metric(tmp_path: Path) -> None:
     """Balanced accuracy is the main score, accuracy one of the metrics beside it; silos that are away have none."""
     agreed = contract(metric="balanced")

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import torch
 
-from amity import record
 from amity.config.run import Run
 from amity.contract import Federation
 from amity.errors import AmityError, InputError, LostWorker
@@ -206,11 +205,10 @@ class _Conducted:
 
     def _recorded(self, report: Round, server: ServerSide, journal: Journal, names: list[str], events: Stream) -> None:
         """Put a round on record; silos keep their models of it where validation data say so."""
-        line = journal.add(report, names)
+        line = journal.add(report, names, events)
         self._board.took_part(report.round, line["took_part"])
         if journal.chosen_now:
             server.keep()
-        events(Event("recorded", report.round, words=record.in_words(line, ["mean"])))
 
     def _end(self, server: ServerSide, journal: Journal, events: Stream) -> None:
         """Let every silo keep its model, and say how the run came out."""

@@ -19,7 +19,7 @@ import torch
 from amity import record
 from amity.config.run import Run
 from amity.errors import AmityError, DamagedFile
-from amity.federation.events import Event
+from amity.federation.events import Event, Listener, silent
 from amity.federation.messages import Measured, absent
 from amity.federation.reports import Progress, Round
 from amity.federation.resume import Saved
@@ -80,9 +80,13 @@ class Journal:
         """Record an event."""
         self._recorder.listen(event)
 
-    def add(self, report: Round, names: Sequence[str]) -> record.Line:
-        """Record a round, and make it one to go on from."""
+    def add(self, report: Round, names: Sequence[str], tell: Listener = silent) -> record.Line:
+        """Record a round, and make it one to go on from.
+
+        That it is on record is told first: a run that goes on keeps what was told until its round was one.
+        """
         line = self._recorder.add(placed(report, names, self._contract))
+        tell(Event("recorded", report.round, words=record.in_words(line, ["mean"])))
         self._recorder.checkpoint(Saved(Progress(report.round, {}), ()))
         return line
 

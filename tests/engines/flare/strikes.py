@@ -8,7 +8,8 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from amity.record import read
 from amity.result import Result
 
 RUN = Run("scaffold", data="digits", clients=3, rounds=4, epochs=800, engine="loop", model="mlp")
-"""Turns of some seconds, which a strike can come into; a method for which a round too many shows in every model."""
+"""Turns of a second or so; a method for which a round too many shows in every model."""
 
 STRUCK = 2
 """The round that a strike comes into: one is done, which must not be lost, and others are to follow."""
@@ -60,8 +61,8 @@ def wait_until(what: Callable[[], bool], seconds: float = 240.0, *, pause: float
     return time.monotonic() - began
 
 
-def in_round(run: HubRun, number: int, silo: str | None = None) -> None:
-    """Wait until a silo, or whoever, is training in this round."""
+def in_round(run: HubRun, number: int, silo: str | None = None, *, into: float = 0.2) -> None:
+    """Wait until a silo, or whoever, is training in this round, and so many seconds longer."""
 
     def training() -> bool:
         status = run.status
@@ -70,7 +71,20 @@ def in_round(run: HubRun, number: int, silo: str | None = None) -> None:
         return status["round"] == number - 1 and "training" in steps
 
     wait_until(training)
-    time.sleep(0.2)  # well into the turn
+    time.sleep(into)
+
+
+@contextmanager
+def held_back(trial: Trial, name: str) -> Iterator[psutil.Process]:
+    """Keep a silo from answering meanwhile: its worker is frozen. No machine is then too quick, or too busy, for what
+    is to come before the answer."""
+    process = worker(trial, name)
+    process.suspend()
+    try:
+        yield process
+    finally:
+        with suppress(psutil.NoSuchProcess):  # the strike may have taken it
+            process.resume()
 
 
 def family(trial: Trial, *names: str) -> list[psutil.Process]:
@@ -80,6 +94,12 @@ def family(trial: Trial, *names: str) -> list[psutil.Process]:
         first = psutil.Process(trial.pid(name))
         found += [first, *first.children(recursive=True)]
     return found
+
+
+def gone(processes: Iterable[psutil.Process], seconds: float = 10.0) -> None:
+    """Wait until these have ended."""
+    alive = psutil.wait_procs(list(processes), timeout=seconds)[1]
+    assert not alive, [process.cmdline() for process in alive]
 
 
 def the(word: str, among: Iterable[psutil.Process]) -> psutil.Process:
@@ -113,7 +133,7 @@ def end_service(trial: Trial, name: str) -> None:
     kill(processes, signal.SIGSTOP)  # or one would start another again
     kill(processes)
     trial.end(name)
-    assert not psutil.wait_procs(processes[1:], timeout=10)[1]
+    gone(processes[1:])
 
 
 def next_round(run: HubRun, number: int, seconds: float = 240.0) -> float:
@@ -143,6 +163,8 @@ def check_as_if_nothing_happened(trial: Trial, run: HubRun, status: Status) -> N
     assert [(line["round"], line["mean"], line.get("took_part")) for line in lines] == [
         (line["round"], line["mean"], line.get("took_part")) for line in expected.lines
     ]
+    told = [event["round"] for event in events(run) if event["what"] == "recorded"]
+    assert told == list(range(1, RUN.rounds + 1)), "each round is told once, though several jobs have told of it"
 
 
 def events(run: HubRun) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
-from amity.engines.flare.letters import BEAT_TOPIC, LETTER, forget, packed, speak_shortly_of_bytes, unpacked
+from amity.engines.flare.letters import BEAT_TOPIC, LETTER, PROCESS, forget, packed, speak_shortly_of_bytes, unpacked
 from amity.engines.flare.parcels import ANSWER, Again, Exchange, Fetch, Got, Pace, Part, Sent, Trouble
 from amity.federation.transport import SILENT, Away, Letter
 
@@ -42,6 +42,7 @@ class AmityController(Controller):  # type: ignore[misc]  # FLARE has no types
         speak_shortly_of_bytes()
         self.run = run
         self.signs = Signs()
+        self._mark = uuid.uuid4().hex  # of this process: silos tell it from one before
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         fl_ctx.get_engine().register_aux_message_handler(topic=BEAT_TOPIC, message_handle_func=self._beat)
@@ -65,7 +66,9 @@ class AmityController(Controller):  # type: ignore[misc]  # FLARE has no types
         peer = fl_ctx.get_peer_context()
         if peer is not None:
             self.signs.heard(str(peer.get_identity_name()), dict(request))
-        return Shareable()
+        answer = Shareable()
+        answer[PROCESS] = self._mark
+        return answer
 
 
 class Signs:

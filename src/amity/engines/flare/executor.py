@@ -1,6 +1,7 @@
 """A silo's side of a FLARE job: a relay between the network and the silo's worker. It loads no torch.
 
-Every few seconds it gives a sign of life, with what the worker is doing and this machine's clock and version.
+Every few seconds it gives a sign of life, with what the worker is doing and this machine's clock and version. By the
+answer it notices when the server's process was started again.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
+from nvflare.fuel.f3.cellnet.fqcn import FQCN
 
-from amity.engines.flare.letters import BEAT_TOPIC, LETTER, packed, speak_shortly_of_bytes, unpacked
+from amity.engines.flare.letters import BEAT_TOPIC, LETTER, PROCESS, packed, speak_shortly_of_bytes, unpacked
 from amity.engines.flare.parcels import Fetch, Mailbox, Part, Trouble
+from amity.engines.flare.questions import Questions
 from amity.errors import LostWorker
 from amity.federation.transport import BEAT
 from amity.site.relay import Relay
@@ -59,13 +62,18 @@ class AmityExecutor(Executor):  # type: ignore[misc]  # FLARE has no types
 
     def _beat(self, engine: Any) -> None:
         """Give signs of life until the run is over."""
-        number = 0
+        number, questions = 0, None
         while not self._over.wait(0.2 if number == 0 else BEAT):
             number += 1
             life = self._relay.life
             sign = Shareable()
             sign.update({**life._asdict(), "time": time.time(), "amity": version("amity"), "number": number})
             with engine.new_context() as context:
-                engine.send_aux_request(
-                    targets=["server"], topic=BEAT_TOPIC, request=sign, timeout=0, fl_ctx=context, optional=True
+                if questions is None:
+                    questions = Questions(engine.get_cell, FQCN.join([FQCN.ROOT_SERVER, context.get_job_id()]))
+                questions.note()
+                answers = engine.send_aux_request(
+                    targets=["server"], topic=BEAT_TOPIC, request=sign, timeout=BEAT, fl_ctx=context, optional=True
                 )
+                if given_up := questions.heard(answers.get("server", {}).get(PROCESS)):
+                    self.log_info(context, f"the server's process is a new one: it is asked again ({given_up})")

@@ -11,6 +11,7 @@ from amity.engines.flare.parcels import Again, Fetch, Got, Part, Reply, Sent, Tr
 
 LETTER = "amity_letter"  # the name of the one task there is
 BEAT_TOPIC = "amity.beat"
+PROCESS = "amity_process"  # the mark of the server's process, in its answer to a sign of life
 
 _KINDS: dict[str, type[Sent | Reply]] = {kind.__name__: kind for kind in (Part, Fetch, Got, Again, Trouble)}
 _TYPES: dict[str, type] = {"letter": str, "content": bytes, "words": str}

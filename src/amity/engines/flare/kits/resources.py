@@ -25,7 +25,7 @@ ANSWERED = 180.0
 """Seconds that a silo waits for the first bytes of what it has asked for: the first MiB of a task at 50 kbit/s.
 
 FLARE's own is 300, and a shorter `get_task_timeout` of a job changes nothing, for the larger one counts. A question
-that was on its way when the server's process was killed is asked again after that; until then all silos wait for it.
+that was on its way when the server's process was killed is asked again as soon as the next one answers a sign of life.
 """
 
 
