@@ -87,6 +87,16 @@ class Federation:
 
     def counts(self, row: str) -> consortium.Counts:
         """Return how many silos gain, lose, and show no clear difference: of silos dealt anew, those of all seeds."""
+        if row not in self._counts:
+            self._counts[row] = self._counted(row)
+        return self._counts[row]
+
+    @cached_property
+    def _counts(self) -> dict[str, consortium.Counts]:
+        """The counts by row that were asked for: resampling makes them, which takes a while."""
+        return {}
+
+    def _counted(self, row: str) -> consortium.Counts:
         pairs = [(run, alone) for run, alone, _ in self.seeds(row)]
         score: Score = "r2" if self.metric.labels == "quantities" else "accuracy"
         groups = [pairs] if self._same_silos else [[pair] for pair in pairs]
