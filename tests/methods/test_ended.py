@@ -42,7 +42,7 @@ def test_before_its_ending_a_run_is_the_one_without_it(method: str) -> None:
         kept = ("mean", "loss", "took_part")
         assert [a[key] for key in kept] == [b[key] for key in kept]
         more, asked = len(a["took_part"]) if method == "accord" else 0, a is before.lines[-1]  # it rehearses its ending
-        assert b["bytes_up"] - a["bytes_up"] == 2 * 4 * more and b["bytes_down"] - a["bytes_down"] == asked * more
+        assert b["bytes_up"] - a["bytes_up"] == 3 * 4 * more and b["bytes_down"] - a["bytes_down"] == asked * more
     last = after.lines[-1]
     assert last["ending"] and last["bytes_up"] == 0 and last["val"] is None
     assert after.summary["chosen_by"] == "ending" and after.round == 3

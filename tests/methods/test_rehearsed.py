@@ -44,11 +44,12 @@ def test_what_a_silo_says_is_what_the_ending_would_be() -> None:
     asked = turn(ROUNDS)
     _, upload = method.local(ON, client, down, asked)
     first = {key: client[KEPT[key]] for key in MODEL}
-    for start, said in zip([later(client), drawn_back(later(client), first, 0.5)], upload[SAID].tolist(), strict=True):
-        held_out = find_end(ON, start, asked, 40, "rehearsal").held_out
+    starts = [(later(client), 40), (drawn_back(later(client), first, 0.5), 40), (first, 40 + ROUNDS)]
+    for (start, limit), said in zip(starts, upload[SAID].tolist(), strict=True):
+        held_out = find_end(ON, start, asked, limit, "rehearsal").held_out
         assert held_out is not None
         assert said == pytest.approx(-log_odds(float(held_out.mean()), len(held_out), ON.classes), rel=1e-6)
-    assert upload[SAID][0] != upload[SAID][1]
+    assert len(set(upload[SAID].tolist())) == 3
 
 
 def test_nothing_is_said_before_the_last_round_or_without_held_out_examples() -> None:
@@ -57,40 +58,45 @@ def test_nothing_is_said_before_the_last_round_or_without_held_out_examples() ->
     for round, asked in ((ROUNDS - 1, turn(ROUNDS - 1)), (ROUNDS, turn(ROUNDS, held_out=False))):
         down = method.download(server, torch.arange(3), round, None)  # type: ignore[arg-type]
         _, upload = method.local(ON, client, down.to(0), asked)
-        assert upload[SAID].tolist() == [0, 0]
+        assert upload[SAID].tolist() == [0, 0, 0]
         assert upload.keys() == (method.upload_kinds(ON, FED, down) or {}).keys()
     assert SAID in method.measured  # and so it is zero where fewer than `min_count` examples are held out
 
 
-# d_i = L_i(h) - L_i(w)
+WORSE = 5.0
+# d_i = L_i(s) - L_i(0), half-way and all of it, and what is decided
 VOTES = [
-    ([-1.0, -1.0, -1.0], True),
-    ([1.0, 1.0, 1.0], False),
-    ([0.0, 0.0, 0.0], False),  # nobody can tell
-    ([1.0, 1.0, -31.0], True),  # to the third one it makes a difference: 1 + 1 - 10
-    ([1.0] * 11 + [-1e30], False),  # but there is no more than that to it: 11 - 10
-    ([-1.0] * 11 + [1e30], True),
-    ([0.0, 0.0, 0.0, -1.0, -2.0], True),  # most hold nothing out, or too little to tell: the others decide
+    ([-1.0, -1.0, -1.0], [WORSE] * 3, 0.5),
+    ([1.0, 1.0, 1.0], [WORSE] * 3, 0.0),
+    ([0.0, 0.0, 0.0], [0.0] * 3, 0.0),  # nobody can tell
+    ([1.0, 1.0, -31.0], [WORSE] * 3, 0.5),  # to the third one it makes a difference: 1 + 1 - 10
+    ([1.0] * 11 + [-1e30], [WORSE] * 12, 0.0),  # but there is no more than that to it: 11 - 10
+    ([-1.0] * 11 + [1e30], [WORSE] * 12, 0.5),
+    ([0.0, 0.0, 0.0, -1.0, -2.0], [WORSE] * 5, 0.5),  # most hold nothing out, or too little to tell: the others decide
+    ([-1.0, -1.0, -1.0], [-2.0, -2.0, 0.5], 1.0),  # -3 and -3.5
+    ([-1.0, -1.0, -1.0], [-2.0, -2.0, 1.5], 0.5),  # -3 and -2.5
+    ([WORSE] * 3, [-1.0, -1.0, 1.0], 1.0),
+    ([WORSE] * 12, [1.0] * 11 + [-1e30], 0.0),  # one liar does not send everybody home
 ]
 
 
-@pytest.mark.parametrize(("differences", "back"), VOTES)
-def test_silos_decide_together_by_hand(differences: list[float], back: bool) -> None:
-    method, who = rehearsed(), torch.arange(len(differences))
+@pytest.mark.parametrize(("half_way", "all_the_way", "back"), VOTES)
+def test_silos_decide_together_by_hand(half_way: list[float], all_the_way: list[float], back: float) -> None:
+    method, who = rehearsed(), torch.arange(len(half_way))
     fed = FED._replace(sizes=torch.full((len(who),), 9), keys=who)
     server = method.init_server(ON, fed)
     client = method.init_client(ON, fed, 0)
     _, upload = method.local(ON, client, method.download(server, who, 1, None).to(0), turn(1))  # type: ignore[arg-type]
     uploads = {key: value.expand(len(who), *value.shape).clone() for key, value in upload.items()}
-    uploads[SAID] = torch.tensor([[2.0, 2.0 + d] for d in differences])
+    uploads[SAID] = torch.tensor([[2.0, 2.0 + a, 2.0 + b] for a, b in zip(half_way, all_the_way, strict=True)])
     for round in range(1, ROUNDS + 1):
         server = method.aggregate(server, who, uploads, round)
     last = method.download(server, who, ROUNDS + 1, None)  # type: ignore[arg-type]
-    assert last.shared["rehearsal/back"].item() is back and FLAG in last.shared
+    assert last.shared["rehearsal/back"].item() == back and FLAG in last.shared
 
 
-@pytest.mark.parametrize("back", [False, True])
-def test_endings_begin_where_was_agreed(back: bool) -> None:
+@pytest.mark.parametrize("back", [0.0, 0.5])
+def test_endings_begin_where_was_agreed(back: float) -> None:
     method = rehearsed(start="common")
     client = method.init_client(ON, FED, 0)
     flags = {FLAG: torch.tensor(True), "rehearsal/back": torch.tensor(back)}
@@ -100,6 +106,20 @@ def test_endings_begin_where_was_agreed(back: bool) -> None:
     start = drawn_back(common, first, 0.5) if back else common
     expected = find_end(ON, start, asked, 40)
     assert not upload and all(torch.equal(after[KEPT[key]], expected.model[key]) for key in MODEL)
+    assert method.holds(after).startswith("together, ")
+
+
+def test_who_had_better_not_join_trains_alone() -> None:
+    """From the first model, as long as all rounds and an ending; what was learnt together has no part in it."""
+    method = rehearsed(start="common")
+    client = method.init_client(ON, FED, 0)
+    asked, first = turn(ROUNDS + 1), {key: client[KEPT[key]] for key in MODEL}
+    after, _ = method.local(
+        ON, client, {**later(client), FLAG: torch.tensor(True), "rehearsal/back": torch.tensor(1.0)}, asked
+    )
+    expected = find_end(ON, first, asked, ROUNDS + 40, "alone")
+    assert all(torch.equal(after[KEPT[key]], expected.model[key]) for key in MODEL)
+    assert method.holds(after).startswith("alone, ")
 
 
 def test_half_way_by_hand() -> None:
@@ -109,6 +129,7 @@ def test_half_way_by_hand() -> None:
     found = drawn_back(model, first, 0.25)
     assert found["params"].tolist() == [7.0, -1.0] and found["buffers"].tolist() == [8.0]
     assert torch.equal(drawn_back(model, first, 0.0)["params"], model["params"])
+    assert drawn_back(model, first, 1.0) is first  # statistics and counters too
 
 
 def test_only_who_has_something_to_decide_rehearses() -> None:

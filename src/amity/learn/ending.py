@@ -46,6 +46,7 @@ class End(NamedTuple):
     model: Model
     epochs: float  # the mean length under p_n, or the number that was given
     held_out: Tensor | None  # [N] the loss of each held-out example under the average of step 1; None without any
+    alone: bool = False  # whether nobody else has had a part in it
 
 
 def go_on(task: Task, start: Model, turn: Turn, epochs: int, *, judged: bool, role: str = "ending") -> End:

@@ -77,10 +77,19 @@ def worse(differences: Tensor, medians: float = 1.0) -> bool:
     >>> worse(torch.tensor([-1.0, -1.0, 500.0]))
     False
     """
+    return excess(differences, medians) > 0
+
+
+def excess(differences: Tensor, medians: float = 1.0) -> float:
+    """The sum of differences in loss, no silo's counting for more than so many of the middle one's.
+
+    >>> excess(torch.tensor([-1.0, -1.0, 500.0]))
+    -1.0
+    """
     if not len(differences):
-        return False
+        return 0.0
     longest = medians * differences.abs().quantile(0.5)
-    return bool(differences.clamp(-longest, longest).sum() > 0)
+    return float(differences.clamp(-longest, longest).sum())
 
 
 def to_go_on_from(server: State, round: int) -> Model:

@@ -16,8 +16,8 @@ again, m is 0, and b_max, 0.9 at first, is halved. After the last round silos ar
 
 The model of silo i is w^k, or v_i where the examples that the silo has held out are clearly likelier under it (e times
 as likely). After the last round both go on alone, each to its own end (`ended.py`), and the choice is between those.
-Before, in that round, silos try whether w^k is a better place to go on from when it is drawn back half-way to w^0
-(`rehearsed.py`).
+In the last round silos try whether w^k is a better place to go on from when it is drawn back half-way to w^0, or all of
+the way: then they had better not have joined, and each trains alone (`rehearsed.py`).
 
 A step of averaging loses most of what a few local epochs have gained in a common direction; momentum gives it back, so
 that twenty rounds reach what plain averaging needs several times as many for. How much momentum a federation bears
@@ -80,7 +80,8 @@ class Accord:
     )
     step_back: float = option(
         0.5,
-        "how far towards the first model the common one may be drawn back before silos go on alone; 0: not at all",
+        "how far towards the first model the common one may be drawn back before silos go on alone, if not all of "
+        "the way; 0: not at all",
         symbol="beta",
         at_least=0,
         below=1,

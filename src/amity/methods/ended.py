@@ -110,16 +110,26 @@ class Ended(Wrapper):
             own, upload = self.base.local(task, own, down, turn)
             return {**own, **kept}, upload
         sent = _unflagged(down) if self.evaluates == "server" else None
+        return self._ended(task, client, sent, turn), {}
+
+    def _ended(self, task: Task, client: State, sent: State | None, turn: Turn) -> State:
+        """The silo's state after its ending."""
         turn = turn._replace(data=Data(turn.data.mine, turn.data.val))
-        ends = [self._end(task, start, turn) for start in self._starts(task, own, sent, turn)]
+        ends = self._ends(task, client, sent, turn)
         end = functools.reduce(functools.partial(_better, classes=task.classes), ends)
-        alone = False
-        if self.safe and end.held_out is not None:
-            first = {key: kept[KEPT[key]] for key in MODEL}
-            other = find_end(task, first, turn, self.rounds * self.epochs + self._limit, "alone")
-            alone = clearly_better(other, end)
-            end = other if alone else end
-        return {**own, **_kept(end.model, end.epochs, alone)}, {}
+        if self.safe and not end.alone and end.held_out is not None:
+            other = self._alone(task, client, turn)
+            end = other if clearly_better(other, end) else end
+        return {**own_part(client), **_kept(end.model, end.epochs, end.alone)}
+
+    def _ends(self, task: Task, client: State, sent: State | None, turn: Turn) -> list[End]:
+        """The models that the silo chooses from, each at its own end."""
+        starts = self._starts(task, own_part(client), sent, turn)
+        return [self._end(task, start, turn) for start in starts]
+
+    def _alone(self, task: Task, client: State, turn: Turn) -> End:
+        """The model that the silo would have without the others: from the first one, as long as all rounds and more."""
+        return find_end(task, first_model(client), turn, self._limit_alone, "alone")._replace(alone=True)
 
     def upload_kinds(self, task: Task, fed: Federation, down: Download) -> Kinds | None:
         return {} if FLAG in down.shared else declared(self.base, task, self._own(fed), down)
@@ -171,6 +181,11 @@ class Ended(Wrapper):
         """The most epochs of an ending that finds its own length."""
         return max(SHORTEST, self.rounds * self.epochs)
 
+    @property
+    def _limit_alone(self) -> int:
+        """The same for a model that has had no rounds before."""
+        return self.rounds * self.epochs + self._limit
+
     def _own(self, fed: Federation) -> Federation:
         """The federation as the method sees it: its own rounds only."""
         return fed._replace(rounds=self.rounds)
@@ -220,6 +235,11 @@ def _better(first: End, second: End, classes: int) -> End:
     return second if not one.isfinite() or likelier(one, other, len(first.held_out), classes) else first
 
 
+def first_model(client: State) -> Model:
+    """The first model, which a silo keeps until its ending."""
+    return {key: client[KEPT[key]] for key in MODEL}
+
+
 def _kept(model: Model, epochs: float, alone: bool) -> State:
     marks = {EPOCHS: torch.tensor(float(epochs)), ALONE: torch.tensor(alone)}
     return {**{KEPT[key]: model[key] for key in MODEL}, **marks}
@@ -229,6 +249,11 @@ def _parted(client: State) -> tuple[State, State]:
     """The method's own state, and what belongs to the ending."""
     kept = {key: client[key] for key in (*KEPT.values(), EPOCHS, ALONE)}
     return {key: value for key, value in client.items() if key not in kept}, kept
+
+
+def own_part(client: State) -> State:
+    """The part of a silo's state that is the method's own."""
+    return _parted(client)[0]
 
 
 def _unflagged(down: State) -> State:
