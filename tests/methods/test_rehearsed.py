@@ -73,9 +73,11 @@ VOTES = [
     ([1.0] * 11 + [-1e30], [WORSE] * 12, 0.0),  # but there is no more than that to it: 11 - 10
     ([-1.0] * 11 + [1e30], [WORSE] * 12, 0.5),
     ([0.0, 0.0, 0.0, -1.0, -2.0], [WORSE] * 5, 0.5),  # most hold nothing out, or too little to tell: the others decide
-    ([-1.0, -1.0, -1.0], [-2.0, -2.0, 0.5], 1.0),  # -3 and -3.5
-    ([-1.0, -1.0, -1.0], [-2.0, -2.0, 1.5], 0.5),  # -3 and -2.5
-    ([WORSE] * 3, [-1.0, -1.0, 1.0], 1.0),
+    ([-1.0] * 8, [-2.0] * 7 + [1.0], 1.0),  # -13 is below -8 and below -2 sqrt(29)
+    ([-1.0] * 8, [-2.0] * 7 + [3.0], 0.5),  # -11 is below -8, and not below -2 sqrt(37)
+    ([-1.0] * 8, [-2.0] * 7 + [7.0], 0.5),  # -8 and -7
+    ([WORSE] * 5, [-1.0, -1.0, -1.0, -1.0, -1.0], 1.0),  # -5 is below -2 sqrt(5)
+    ([WORSE] * 4, [-1.0, -1.0, -1.0, -0.9], 0.0),  # -3.9 is not below -2 sqrt(3.81)
     ([WORSE] * 12, [1.0] * 11 + [-1e30], 0.0),  # one liar does not send everybody home
 ]
 

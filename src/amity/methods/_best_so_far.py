@@ -77,19 +77,19 @@ def worse(differences: Tensor, medians: float = 1.0) -> bool:
     >>> worse(torch.tensor([-1.0, -1.0, 500.0]))
     False
     """
-    return excess(differences, medians) > 0
+    return bool(limited(differences, medians).sum() > 0)
 
 
-def excess(differences: Tensor, medians: float = 1.0) -> float:
-    """The sum of differences in loss, no silo's counting for more than so many of the middle one's.
+def limited(differences: Tensor, medians: float = 1.0) -> Tensor:
+    """Differences in loss, no silo's larger than so many of the middle one's.  # [n]
 
-    >>> excess(torch.tensor([-1.0, -1.0, 500.0]))
-    -1.0
+    >>> limited(torch.tensor([-1.0, -1.0, 500.0]))
+    tensor([-1., -1.,  1.])
     """
     if not len(differences):
-        return 0.0
+        return differences
     longest = medians * differences.abs().quantile(0.5)
-    return float(differences.clamp(-longest, longest).sum())
+    return differences.clamp(-longest, longest)
 
 
 def to_go_on_from(server: State, round: int) -> Model:

@@ -9,7 +9,8 @@
                  h_s(w) without these examples (`learn/ending.py`, steps 1 and 2)
     round K + 1  all begin from h_s(w), with the s for which
                  sum_i d_i min(1, c / |d_i|),   d_i = L_i(s) - L_i(0),   c = ten times the median of |d_i|,
-                 is least, over the silos that say something; with s = 0 where no sum is below 0
+                 is least, over the silos that say something; with s = 0 where no sum is below 0, and with s = 1 only
+                 where the sum is also below -2 sqrt(sum_i d_i^2 min(1, c / |d_i|)^2): nobody leaves by chance
 
 A common model that has come far may be so sure of the examples that it has seen that there is little left to learn from
 them, although it is the better model *before* anybody goes on. Drawn back half-way it keeps what it has found, and can
@@ -32,7 +33,7 @@ from torch import Generator, Tensor
 from amity.contract import Data, Download, Federation, Kind, Kinds, Model, State, Turn, model_of
 from amity.learn.ending import End, judges, tried_end
 from amity.learn.task import Task
-from amity.methods._best_so_far import WORST, excess
+from amity.methods._best_so_far import WORST, limited
 from amity.methods.ended import FLAG, Ended, first_model, own_part
 
 SAID = "rehearsal/said"
@@ -40,6 +41,10 @@ SAID = "rehearsal/said"
 
 MEDIANS = 10.0
 """How much more than the middle silo's word one may count."""
+
+EVIDENT = 2.0
+"""Standard errors by which all silos together must be better off alone before they are sent on alone: were both ways
+equally good, this would happen to one federation of forty."""
 
 _NOW = "rehearsal/now"  # of the download in round K: silos shall try an ending
 _BACK = "rehearsal/back"  # of the server's state and the download after it: s, where endings begin
@@ -87,8 +92,10 @@ class Rehearsed(Ended):
         back = server[_BACK]
         if round == self.rounds:
             said = uploads[SAID].double().cpu()
-            more = [excess(_known(said[:, place] - said[:, 0]), MEDIANS) for place in range(len(self.shares))]
-            back = torch.tensor(self.shares[min(range(len(more)), key=more.__getitem__)])  # the first of equals
+            _, half_way, alone = (_told(said[:, place] - said[:, 0]) for place in range(len(self.shares)))
+            back = torch.tensor(self.back if half_way.sum() < 0 else 0.0)
+            if alone.sum() < min(float(half_way.sum()), -EVIDENT * float(alone.square().sum().sqrt())):
+                back = torch.tensor(_ALONE)
         return {**super().aggregate(_without(server), who, _without(uploads), round), _BACK: back}
 
     def grow_server(self, task: Task, before: Federation, after: Federation, server: State) -> State:
@@ -137,9 +144,9 @@ def drawn_back(model: Model, first: Model, share: float) -> Model:
     return {**model, "params": torch.lerp(model["params"], first["params"].to(model["params"]), share)}
 
 
-def _known(differences: Tensor) -> Tensor:
-    """Those of silos that say something: who says nothing is no middle silo either."""
-    return differences[differences != 0]
+def _told(differences: Tensor) -> Tensor:
+    """What counts of silos' differences: of those that say something, for who says nothing is no middle silo either."""
+    return limited(differences[differences != 0], MEDIANS)
 
 
 def _without(state: State) -> State:
