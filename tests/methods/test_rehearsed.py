@@ -124,6 +124,16 @@ def test_who_had_better_not_join_trains_alone() -> None:
     assert method.holds(after).startswith("alone, ")
 
 
+@pytest.mark.parametrize("back", [0.5, 1.0])
+def test_who_holds_nothing_out_keeps_the_common_model(back: float) -> None:
+    """It has no ending, and a model that was drawn back for one is worth nothing without."""
+    method = rehearsed(start="common")
+    client = method.init_client(ON, FED, 0)
+    down = {**later(client), FLAG: torch.tensor(True), "rehearsal/back": torch.tensor(back)}
+    after, _ = method.local(ON, client, down, turn(ROUNDS + 1, held_out=False))
+    assert all(torch.equal(after[KEPT[key]], down[key]) for key in MODEL)
+
+
 def test_half_way_by_hand() -> None:
     model, first = (
         {"params": torch.tensor([a, b]), "buffers": torch.tensor([a])} for a, b in ((8.0, -2.0), (4.0, 2.0))

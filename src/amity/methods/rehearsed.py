@@ -107,6 +107,8 @@ class Rehearsed(Ended):
     def _ends(self, task: Task, client: State, sent: State | None, turn: Turn) -> list[End]:
         assert sent is not None  # a method that rehearses has a common model
         share, common = float(sent[_BACK]), _without(sent)
+        if not judges(turn.data):  # it does not go on alone, and what is drawn back is no model to be delivered
+            return super()._ends(task, client, common, turn)
         back = {**common, **drawn_back(model_of(common), first_model(client), share)}
         if share < _ALONE:
             return super()._ends(task, client, back, turn)
