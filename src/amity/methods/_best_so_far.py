@@ -69,15 +69,13 @@ def turned(after: State, round: int) -> bool:
     return int(after[_ROUND]) < round - 1
 
 
-def worse(differences: Tensor, medians: float = 1.0) -> bool:
+def worse(differences: Tensor) -> bool:
     """Whether a model whose losses differ by so much from another's, silo by silo, is the worse one.
-
-    `medians`: how much more than the middle silo's word one may count.
 
     >>> worse(torch.tensor([-1.0, -1.0, 500.0]))
     False
     """
-    return bool(limited(differences, medians).sum() > 0)
+    return bool(limited(differences).sum() > 0)
 
 
 def limited(differences: Tensor, medians: float = 1.0) -> Tensor:

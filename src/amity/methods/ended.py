@@ -110,17 +110,13 @@ class Ended(Wrapper):
             own, upload = self.base.local(task, own, down, turn)
             return {**own, **kept}, upload
         sent = _unflagged(down) if self.evaluates == "server" else None
-        return self._ended(task, client, sent, turn), {}
-
-    def _ended(self, task: Task, client: State, sent: State | None, turn: Turn) -> State:
-        """The silo's state after its ending."""
         turn = turn._replace(data=Data(turn.data.mine, turn.data.val))
         ends = self._ends(task, client, sent, turn)
         end = functools.reduce(functools.partial(_better, classes=task.classes), ends)
         if self.safe and not end.alone and end.held_out is not None:
             other = self._alone(task, client, turn)
             end = other if clearly_better(other, end) else end
-        return {**own_part(client), **_kept(end.model, end.epochs, end.alone)}
+        return {**own, **_kept(end.model, end.epochs, end.alone)}, {}
 
     def _ends(self, task: Task, client: State, sent: State | None, turn: Turn) -> list[End]:
         """The models that the silo chooses from, each at its own end."""
